@@ -1,0 +1,49 @@
+# Everything runs in .venv, which is made when it is missing and renewed when pyproject.toml changes.
+# Another interpreter: make test PYTHON=python3.13
+
+PYTHON ?= $(shell for p in python3.11 python3; do if $$p -c "" 2>/dev/null; then echo $$p; break; fi; done)
+PYTHON := $(PYTHON)
+BIN := .venv/bin
+READY := .venv/.ready
+
+# Folder with the data sets for the benchmarks; those whose file is not there are skipped.
+DATA ?= $(or $(PROBI_DATA),data)
+
+# Numba's cache does not notice a change in another file's callee, so its folder is named after the kernels' contents.
+NUMBA_CACHE_DIR := $(shell $(PYTHON) tools/kernel_cache.py)
+export NUMBA_CACHE_DIR
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench lint format clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+demo: $(READY)  ## cluster the forecasts of hurricane Otis
+	$(BIN)/python examples/hurricane_otis.py
+
+test: lint  ## lint, then all tests, the examples in the docstrings and the README
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile
+
+bench: $(READY)  ## time, memory and cost against others; DATA=folder with the data sets
+	PROBI_DATA="$(DATA)" $(BIN)/python -m benchmarks
+
+lint: $(READY)  ## style, types and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict src
+	$(BIN)/lint-imports
+
+format: $(READY)  ## format the code and mend what can be mended
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+clean:  ## remove .venv, caches and builds
+	rm -rf .venv .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "No python3.11 or python3 found. Say which one: make PYTHON=/path/to/python" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	touch $@

@@ -1,0 +1,42 @@
+"""probi: k-median clustering of uncertain data."""
+
+from typing import TYPE_CHECKING, Any
+
+from probi.distances import assign, expected_cost, expected_distances
+from probi.errors import InputError, ProbiError, SolverWarning
+from probi.medians import one_medians
+from probi.nodes import Nodes
+from probi.solver.result import Clusters, Result
+from probi.solver.solve import solve
+
+if TYPE_CHECKING:
+    from probi.estimators import PLloyd
+
+__version__ = "0.1.0.dev0"
+__all__ = [
+    "Clusters",
+    "InputError",
+    "Nodes",
+    "PLloyd",
+    "ProbiError",
+    "Result",
+    "SolverWarning",
+    "assign",
+    "expected_cost",
+    "expected_distances",
+    "one_medians",
+    "solve",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what needs scikit-learn when it is first asked for: importing it takes a second."""
+    if name == "PLloyd":
+        from probi.estimators import PLloyd
+
+        return PLloyd
+    raise AttributeError(f"module 'probi' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,142 @@
+"""Checks of user data, once, at the border: each raises an InputError that names the node and says what to do."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probi import _parallel
+from probi._kernels import statistics
+from probi.errors import InputError
+
+Array = NDArray[Any]
+
+# Squares of larger coordinates, summed over features, leave float64; squares of smaller ones vanish in it.
+# float32 data is far from both, because all arithmetic is float64.
+LARGEST = 1e150
+SMALLEST = 1e-140
+
+# Elements a thread checks at once: enough to hide the call, small enough to share a medium array.
+CHECK_GRAIN = 1 << 20
+
+
+def frozen(array: Array) -> Array:
+    """Return a read-only view in C order (a copy only if it was not); the caller's own array stays writable."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+def as_floats(values: Any, name: str, n_dimensions: int, dtype: Any = None) -> Array:
+    """Return float32 or float64 in native byte order; integers become float64, everything else is refused."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise InputError(f"{name} has masked values. Fill them, or drop the nodes that have them.")
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise InputError(f"{name} cannot be made an array: {error}.") from None
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"{name} must be real numbers, but has dtype {array.dtype}. Convert it to float32 or float64.")
+    if array.ndim != n_dimensions:
+        raise InputError(
+            f"{name} must have {n_dimensions} dimension{'s' * (n_dimensions > 1)}, but its shape is {array.shape}."
+        )
+    if dtype is None:
+        dtype = np.float32 if array.dtype.kind == "f" and array.dtype.itemsize <= 4 else np.float64
+    with np.errstate(over="ignore"):
+        return array.astype(dtype, copy=False)
+
+
+def check_points(points: Array, offsets: Array | None = None) -> float:
+    """Raise on NaN, infinity and magnitudes whose squares leave float64; return the largest magnitude."""
+    if points.shape[1] == 0:
+        raise InputError(f"Points have no features: their shape is {points.shape}.")
+    flat = points.reshape(-1)
+    found = _parallel.run(statistics.largest_magnitude, _parallel.ranges(flat.size, CHECK_GRAIN), flat)
+    magnitude = max(found, default=0.0, key=lambda value: np.inf if np.isnan(value) else value)
+    if not magnitude <= LARGEST:
+        bad = np.flatnonzero(~(np.abs(flat) <= LARGEST))[0]
+        row, feature = divmod(int(bad), points.shape[1])
+        value = points[row, feature]
+        advice = "Divide all coordinates by a constant." if np.isfinite(value) else "Drop the node or repair the value."
+        reason = ", so large that distances overflow" if np.isfinite(value) else ""
+        raise InputError(f"{_where(row, offsets)} has {value} in feature {feature}{reason}. {advice}")
+    if 0.0 < magnitude < SMALLEST:
+        raise InputError(
+            f"All coordinates are below {magnitude:.0e}, so small that squared distances vanish. "
+            "Multiply them by a constant."
+        )
+    return float(magnitude)
+
+
+def _where(row: int, offsets: Array | None) -> str:
+    if offsets is None:
+        return f"Row {row}"
+    node = int(np.searchsorted(offsets, row, side="right")) - 1
+    if offsets[node + 1] - offsets[node] == 1:
+        return f"Node {node}"
+    return f"Node {node} (row {row} of the points)"
+
+
+def check_offsets(offsets: Any, n_points: int) -> Array:
+    """Raise unless offsets start at 0, grow, and end at the number of points."""
+    array = np.asarray(offsets)
+    if array.dtype.kind not in "iu" and array.size:
+        raise InputError(f"Offsets must be integers, but have dtype {array.dtype}.")
+    if array.ndim != 1 or array.size == 0:
+        raise InputError(f"Offsets must be a 1-D array of n_nodes + 1 numbers, but their shape is {array.shape}.")
+    if array[0] != 0:
+        raise InputError(f"Offsets must start at 0, but start at {array[0]}.")
+    array = array.astype(np.int64, copy=False)
+    sizes = np.diff(array)
+    if sizes.size and sizes.min() < 1:
+        node = int(np.flatnonzero(sizes < 1)[0])
+        problem = "has no realization" if sizes[node] == 0 else "has offsets that decrease"
+        raise InputError(f"Node {node} {problem} (offsets {array[node]} to {array[node + 1]}). Drop the node.")
+    if array[-1] != n_points:
+        raise InputError(f"Offsets end at {array[-1]}, but there are {n_points} points. They must end there.")
+    return array
+
+
+def check_probabilities(probabilities: Array, offsets: Array) -> Array:
+    """Raise on probabilities outside [0, 1] and sums above 1 or equal to 0; return the sums as float64."""
+    if len(probabilities) != offsets[-1]:
+        raise InputError(f"There are {len(probabilities)} probabilities for {offsets[-1]} points.")
+    if len(offsets) == 1:
+        return np.zeros(0)
+    if not (probabilities.min() >= 0.0 and probabilities.max() < np.inf):
+        row = int(np.flatnonzero(~((probabilities >= 0.0) & (probabilities < np.inf)))[0])
+        raise InputError(
+            f"{_where(row, offsets)} has a probability of {probabilities[row]}. Probabilities must lie between 0 and 1."
+        )
+    if len(offsets) - 1 == len(probabilities):
+        totals = probabilities.astype(np.float64, copy=False)
+    else:
+        totals = np.add.reduceat(probabilities, offsets[:-1], dtype=np.float64)
+    # Ten times float32(0.1) is above 1. A sum that was normalised in the dtype of the data is off by a few units in
+    # the last place of each addition, which behave like a random walk.
+    allowed = 1.0 + 4.0 * np.finfo(probabilities.dtype).eps * (4.0 + np.sqrt(np.diff(offsets)))
+    if not (totals <= allowed).all():
+        node = int(np.flatnonzero(~(totals <= allowed))[0])
+        rows = f"rows {offsets[node]}-{offsets[node + 1] - 1} of the points"
+        raise InputError(
+            f"Node {node} ({rows}) has probabilities that sum to {totals[node]:.6g}, above 1. "
+            "Divide them by their sum, or drop the node."
+        )
+    if not totals.min() > 0.0:
+        node = int(np.flatnonzero(~(totals > 0.0))[0])
+        raise InputError(f"Node {node} has total probability 0: it is nowhere. Drop it.")
+    return totals
+
+
+def check_weights(weights: Array, n_nodes: int) -> None:
+    """Raise on negative, NaN and infinite weights, and on sums that would overflow a cost."""
+    if len(weights) != n_nodes:
+        raise InputError(f"There are {len(weights)} weights for {n_nodes} nodes.")
+    if n_nodes == 0:
+        return
+    if not (weights.min() >= 0.0 and weights.max() < np.inf):
+        node = int(np.flatnonzero(~((weights >= 0.0) & (weights < np.inf)))[0])
+        raise InputError(f"Node {node} has weight {weights[node]}. Weights must be finite and not negative.")
+    if not weights.sum() <= LARGEST:
+        raise InputError(f"The weights sum to {weights.sum():.0e}, so large that a cost overflows. Divide them.")

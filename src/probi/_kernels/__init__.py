@@ -1,0 +1,7 @@
+"""Hot loops, compiled by Numba: arrays in, buffers out, a range of nodes; the only place where Numba is used.
+
+A kernel trusts its input, raises nothing, keeps no state and draws no random numbers. All arithmetic is float64,
+whatever the dtype of the data: sums lose nothing, float32 squares cannot overflow, and on the machines measured the
+loops wait for memory anyway. Every exact distance goes through ``squared_distance``, so the same pair gives the same
+bits wherever it is computed.
+"""

@@ -1,0 +1,20 @@
+"""How every kernel is compiled: one decorator, so that one decision stands in one place."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+
+# Reassociation lets LLVM use vector registers in a sum. NaN and infinity keep their meaning (no "nnan", no "ninf"):
+# the validating kernel must see them.
+FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
+
+
+def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a hot loop: without the interpreter lock, cached on disk where there is a place to write."""
+    try:
+        return numba.njit(nogil=True, cache=True, fastmath=FASTMATH)(function)
+    except RuntimeError:
+        # Numba raises at import when it finds no folder for its cache (a read-only home on a worker):
+        # slower to start is better than not to start.
+        return numba.njit(nogil=True, cache=False, fastmath=FASTMATH)(function)

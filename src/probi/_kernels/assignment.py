@@ -1,0 +1,128 @@
+"""Nearest expected center of each node, exact, with as few exact expected distances as the bounds allow."""
+
+import numpy as np
+
+from probi._kernels._compile import kernel
+from probi._kernels.geometry import expected_distance, squared_distances_of_four
+
+
+@kernel
+def _others_moved(moves):
+    """Largest move, whose it was, and the largest of the rest."""
+    largest, at, second = 0.0, 0, 0.0
+    for c in range(moves.shape[0]):
+        if moves[c] > largest:
+            second = largest
+            largest = moves[c]
+            at = c
+        elif moves[c] > second:
+            second = moves[c]
+    return largest, at, second
+
+
+@kernel
+def reassign(
+    points, probabilities, offsets, totals, gravity, variances, centers, columns, halves, moves, relative, slack,
+    exact, labels, nearest, other, start, stop,
+):  # fmt: skip
+    """Bring nodes start:stop to their nearest expected center; ties go to the lowest index.
+
+    Three bounds save work. D_i is a distance, 1-Lipschitz in the center, so a node whose own center is still closer
+    than the lower bound of all others keeps it unseen; and so does one that is nearer to it than half the way to any
+    other center. The rest meet the sandwich |m - c| <= D(c) <= sqrt(|m - c|^2 + V), m the center of gravity: only
+    centers whose lower end is below the best upper end are computed exactly.
+
+    IN   totals (n,) total probabilities, gravity (n, >= d), variances (n,), columns (d, k) = centers transposed,
+         halves (k,) half the distance of each center to the next, moves (k,) how far each moved since the last call,
+         relative and slack: margins that cover rounding,
+         exact: whether ``nearest`` is wanted exactly, and not only as an upper bound
+    INOUT labels (n,), nearest (n,) upper bound of the distance to the own center, other (n,) lower bound of the
+         distance to any other (-inf: look at all of them)
+    RETURN the number of exact expected distances
+    """
+    k = centers.shape[0]
+    largest, largest_at, second_largest = _others_moved(moves)
+    todo = np.empty(stop - start, np.int64)
+    n_todo = 0
+    evaluations = 0
+    for node in range(start, stop):
+        nearest[node] += moves[labels[node]]
+        other[node] -= second_largest if labels[node] == largest_at else largest
+        safe = max(other[node], halves[labels[node]]) if other[node] > -np.inf else -np.inf
+        if nearest[node] * (1.0 + relative) + slack < safe:
+            continue
+        if safe > -np.inf and 2 * (offsets[node + 1] - offsets[node]) <= k:
+            # One exact distance may save k bounds, and for a node of few realizations it is cheaper.
+            nearest[node] = (
+                expected_distance(points, probabilities, offsets, node, centers, labels[node]) / totals[node]
+            )
+            evaluations += 1
+            if nearest[node] * (1.0 + relative) + slack < safe:
+                continue
+        todo[n_todo] = node
+        n_todo += 1
+
+    squared = np.empty((4, k))
+    for first in range(0, n_todo, 4):
+        last = n_todo - 1
+        # A tile past the end repeats the last node: every node takes the same path through the same code.
+        squared_distances_of_four(
+            gravity, todo[first], todo[min(first + 1, last)], todo[min(first + 2, last)], todo[min(first + 3, last)],
+            centers, columns, squared,
+        )  # fmt: skip
+        for t in range(min(4, n_todo - first)):
+            node = todo[first + t]
+            evaluations += _settle(
+                points, probabilities, offsets, totals, variances, centers, relative, slack, exact, squared[t],
+                labels, nearest, other, node,
+            )  # fmt: skip
+    return evaluations
+
+
+@kernel
+def _settle(
+    points, probabilities, offsets, totals, variances, centers, relative, slack, exact, squared, labels, nearest,
+    other, node,
+):  # fmt: skip
+    """Find the label of one node from the squared distances of its center of gravity to all centers."""
+    k = centers.shape[0]
+    best = 0
+    for c in range(1, k):
+        if squared[c] < squared[best]:
+            best = c
+    upper = np.sqrt(squared[best] + variances[node]) * (1.0 + relative) + slack
+    reach = (upper + slack) / (1.0 - relative)
+    squared_reach = reach * reach
+    runner_up = np.inf
+    n_candidates = 0
+    for c in range(k):
+        if squared[c] <= squared_reach:
+            n_candidates += 1
+        elif squared[c] < runner_up:
+            runner_up = squared[c]
+    runner_up = np.sqrt(runner_up) * (1.0 - relative) - slack
+    if n_candidates == 1 and not exact:
+        labels[node], nearest[node], other[node] = best, upper, runner_up
+        return 0
+
+    evaluations = 1
+    total = totals[node]
+    distance = expected_distance(points, probabilities, offsets, node, centers, best) / total
+    if n_candidates > 1:
+        guess = best
+        for c in range(k):
+            if c == guess or squared[c] > squared_reach:
+                continue
+            lower = np.sqrt(squared[c]) * (1.0 - relative) - slack
+            if lower > distance:
+                runner_up = min(runner_up, lower)
+                continue
+            evaluations += 1
+            rival = expected_distance(points, probabilities, offsets, node, centers, c) / total
+            if rival < distance or (rival == distance and c < best):
+                runner_up = min(runner_up, distance)
+                distance, best = rival, c
+            else:
+                runner_up = min(runner_up, rival)
+    labels[node], nearest[node], other[node] = best, distance, runner_up
+    return evaluations

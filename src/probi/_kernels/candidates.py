@@ -1,0 +1,83 @@
+"""Seeding and swaps: what a new center would change, for several candidates in one pass over certain rows."""
+
+import numpy as np
+
+from probi._kernels._compile import kernel
+from probi._kernels.geometry import squared_distance, squared_distances_of_four
+
+
+@kernel
+def shrink(points, center, nearest, start, stop):
+    """Bring ``nearest`` down to the distance to one more center (1, d) for rows start:stop."""
+    for row in range(start, stop):
+        nearest[row] = min(nearest[row], np.sqrt(squared_distance(points, row, center, 0)))
+
+
+@kernel
+def candidate_costs(rows, mass, nearest, candidates, columns, distances, start, stop):
+    """Cost of rows start:stop if a candidate were added, for each candidate.
+
+    IN   rows (n, d), mass (n,), nearest (n,), candidates (n_candidates, d), columns (d, n_candidates): transposed
+    OUT  distances (n, n_candidates)
+    RETURN costs (n_candidates,)
+    """
+    n_candidates = candidates.shape[0]
+    costs = np.zeros(n_candidates)
+    squared = np.empty((4, n_candidates))
+    last = stop - 1
+    for first in range(start, stop, 4):
+        squared_distances_of_four(
+            rows, first, min(first + 1, last), min(first + 2, last), min(first + 3, last), candidates, columns, squared
+        )
+        for row in range(first, min(first + 4, stop)):
+            for c in range(n_candidates):
+                distance = np.sqrt(squared[row - first, c])
+                distances[row, c] = distance
+                costs[c] += mass[row] * min(distance, nearest[row])
+    return costs
+
+
+@kernel
+def two_nearest(rows, centers, columns, labels, nearest, second, start, stop):
+    """Nearest center, its distance and the second smallest distance of rows start:stop.
+
+    IN   rows (n, d), centers (k, d), columns (d, k): transposed
+    OUT  labels (n,), nearest (n,), second (n,): infinite for k = 1
+    """
+    k = centers.shape[0]
+    squared = np.empty((4, k))
+    last = stop - 1
+    for first in range(start, stop, 4):
+        squared_distances_of_four(
+            rows, first, min(first + 1, last), min(first + 2, last), min(first + 3, last), centers, columns, squared
+        )
+        for row in range(first, min(first + 4, stop)):
+            best, best_at, runner_up = np.inf, 0, np.inf
+            for c in range(k):
+                value = squared[row - first, c]
+                if value < best:
+                    runner_up = best
+                    best, best_at = value, c
+                elif value < runner_up:
+                    runner_up = value
+            labels[row] = best_at
+            nearest[row] = np.sqrt(best)
+            second[row] = np.sqrt(runner_up)
+
+
+@kernel
+def swap_changes(mass, labels, nearest, second, distances, n_clusters, start, stop):
+    """Change of cost if a candidate came and a center went, over rows start:stop.
+
+    IN   mass, labels, nearest, second (n,), distances (n, n_candidates) to the candidates
+    RETURN changes (n_candidates, n_clusters + 1): column c what it costs to take center c away once the candidate is
+         there, the last column what the candidate saves
+    """
+    n_candidates = distances.shape[1]
+    changes = np.zeros((n_candidates, n_clusters + 1))
+    for row in range(start, stop):
+        for c in range(n_candidates):
+            kept = min(nearest[row], distances[row, c])
+            changes[c, n_clusters] += mass[row] * (kept - nearest[row])
+            changes[c, labels[row]] += mass[row] * (min(second[row], distances[row, c]) - kept)
+    return changes

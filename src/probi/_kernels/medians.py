@@ -1,0 +1,318 @@
+"""1-medians of nodes, each with a certified lower bound of its optimum.
+
+The search is a state machine: ``advance`` looks at the pull at a trial point and names the next one. Small nodes run it
+in a loop inside the kernel; for a huge node the same function is fed with sums that threads made together.
+"""
+
+import numpy as np
+
+from probi._kernels._compile import kernel
+from probi._kernels.pull import COST, N_SCALARS, ON_POINT, RECIPROCAL, add_pull
+
+# Rows of the workspace: where we are, its pull, where we look, its pull, center of gravity, direction; then the
+# curvature pairs of L-BFGS.
+HERE, PULL, TRIAL, TRIAL_PULL, GRAVITY, DIRECTION = 0, 1, 2, 3, 4, 5
+MEMORY = 5
+N_ROWS = 6 + 2 * MEMORY
+
+# Slots of the state.
+COST_HERE, RECIPROCAL_HERE, ON_HERE, NEAREST, NEAREST_DISTANCE, LOWER, TESTED, KIND, N_PAIRS, N_ACCEPTED = range(10)
+UNBALANCED_HERE = 10
+N_STATE = 11
+FIRST, WEISZFELD, QUASI_NEWTON, TEST = 0.0, 1.0, 2.0, 3.0
+
+# Any factor in (0, 2) lowers the cost, because Weiszfeld's step is the minimum of a quadratic upper bound; its
+# curvature is too high on the whole, and 1.7 took the fewest rounds on Covertype (1.0: half as many again).
+RELAXATION = 1.7
+
+# Before that many accepted points the pairs say little about the curvature at the optimum.
+FIRST_QUASI_NEWTON = 3
+
+# Costs that differ by less are equal but for rounding.
+FLAT = 1e-15
+
+# Residual of a collinear node, relative to its length: rounding of coordinates, not geometry.
+COLLINEAR = 1e-12
+
+# Masses on both sides that differ by less than rounding are equal: the median is the middle, not one of its ends.
+EVEN = 1e-12
+
+
+@kernel
+def one_medians(
+    points, probabilities, offsets, totals, gravity, tol, most, skip_from, medians, spreads, lower, start, stop
+):  # fmt: skip
+    """1-median of nodes start:stop, to a certified relative error of tol or as near as ``most`` evaluations come.
+
+    IN   gravity (n, d), tol, most, skip_from: nodes with so many realizations are left out
+    OUT  medians (n, d), spreads (n,): expected distance to them, lower (n,): certified lower bound of the best one;
+         both given that the node is there
+    """
+    d = points.shape[1]
+    work = np.empty((N_ROWS, d))
+    state = np.empty(N_STATE)
+    out = np.empty(d + N_SCALARS)
+    for node in range(start, stop):
+        first, last, total = offsets[node], offsets[node + 1], totals[node]
+        if last - first >= skip_from:
+            continue
+        if exact_median(points, probabilities, total, work[HERE], first, last):
+            for f in range(d):
+                out[f] = 0.0
+            spread = add_pull(points, probabilities, 1.0, work, HERE, out, first, last)[0]
+            state[COST_HERE] = state[LOWER] = spread
+        else:
+            begin(gravity[node], work, state)
+            for _ in range(most):
+                out[:] = 0.0
+                _, row, distance = add_pull(points, probabilities, 1.0, work, TRIAL, out, first, last)
+                if advance(points, total, tol, out, row, distance, work, state):
+                    break
+        for f in range(d):
+            medians[node, f] = work[HERE, f]
+        spreads[node] = state[COST_HERE] / total
+        lower[node] = state[LOWER] / total
+
+
+@kernel
+def begin(gravity, work, state):
+    """Set the search out from the center of gravity, a 2-approximation already."""
+    for f in range(gravity.shape[0]):
+        work[TRIAL, f] = work[GRAVITY, f] = gravity[f]
+    state[COST_HERE] = np.inf
+    state[UNBALANCED_HERE] = np.inf
+    state[LOWER] = 0.0
+    state[TESTED] = -1.0
+    state[KIND] = FIRST
+    state[N_PAIRS] = state[N_ACCEPTED] = 0.0
+
+
+@kernel
+def _dot(work, i, j):
+    total = 0.0
+    for f in range(work.shape[1]):
+        total += work[i, f] * work[j, f]
+    return total
+
+
+@kernel
+def advance(points, total, tol, out, row, distance, work, state):
+    """Judge the trial point by its pull ``out`` and choose the next; True when there is nothing more to gain.
+
+    The lower bound is the dual value of the unit vectors towards the realizations, shifted so that they balance and
+    shrunk so that they stay in the unit ball: optimum >= (cost - <g, m - y>) / (1 + |g|), g the pull divided by the
+    mass and m the center of gravity. Mass on y itself balances up to its own size.
+    """
+    d = work.shape[1]
+    work[TRIAL_PULL, :] = out[:d]
+    cost, on_point = out[d + COST], out[d + ON_POINT]
+    strength = np.sqrt(_dot(work, TRIAL_PULL, TRIAL_PULL))
+    unbalanced = max(0.0, strength - on_point) / strength if strength > 0.0 else 0.0
+    lean = 0.0
+    for f in range(d):
+        lean += work[TRIAL_PULL, f] * (work[GRAVITY, f] - work[TRIAL, f])
+    lower = (cost - unbalanced * lean) / (1.0 + unbalanced * strength / total)
+    state[LOWER] = max(state[LOWER], min(lower, cost))
+
+    # At the end of float64 costs no longer tell two points apart, but the pull still does.
+    flat = cost <= state[COST_HERE] * (1.0 + FLAT) and unbalanced * strength < state[UNBALANCED_HERE]
+    accepted = cost < state[COST_HERE] or flat
+    if accepted:
+        state[UNBALANCED_HERE] = unbalanced * strength
+        _accept(out, row, distance, work, state)
+    if state[COST_HERE] - state[LOWER] <= tol * state[LOWER]:
+        return True
+    if accepted and _towards_nearest(points, total, work, state):
+        state[KIND] = TEST
+        return False
+    if not accepted and state[KIND] == WEISZFELD:
+        return True  # a step that must lower the cost does not: only rounding is left
+    if not accepted and state[KIND] == QUASI_NEWTON:
+        state[N_PAIRS] = 0.0
+    if state[ON_HERE] == 0.0 and state[N_ACCEPTED] >= FIRST_QUASI_NEWTON and _quasi_newton(work, state):
+        state[KIND] = QUASI_NEWTON
+    else:
+        _weiszfeld(work, state)
+        state[KIND] = WEISZFELD
+    return False
+
+
+@kernel
+def _accept(out, row, distance, work, state):
+    """Go to the trial point, and keep what the way there tells about the curvature."""
+    d = work.shape[1]
+    if state[KIND] != FIRST and state[ON_HERE] == 0.0 and out[d + ON_POINT] == 0.0:
+        slot = 6 + 2 * (int(state[N_PAIRS]) % MEMORY)
+        for f in range(d):
+            work[slot, f] = work[TRIAL, f] - work[HERE, f]
+            work[slot + 1, f] = work[PULL, f] - work[TRIAL_PULL, f]
+        if _dot(work, slot, slot + 1) > 0.0:
+            state[N_PAIRS] += 1.0
+    for f in range(d):
+        work[HERE, f] = work[TRIAL, f]
+        work[PULL, f] = work[TRIAL_PULL, f]
+    state[COST_HERE] = out[d + COST]
+    state[RECIPROCAL_HERE] = out[d + RECIPROCAL]
+    state[ON_HERE] = out[d + ON_POINT]
+    state[NEAREST] = row
+    state[NEAREST_DISTANCE] = distance
+    state[N_ACCEPTED] += 1.0
+
+
+@kernel
+def _towards_nearest(points, total, work, state):
+    """Make the nearest realization the trial point if it may be the median and was not tried.
+
+    Close to a realization that is the optimum the bound at other points never gets good; at the realization itself it
+    is exact. An optimum lies in the direction of the pull, and no farther than a mean distance or so.
+    """
+    row = int(state[NEAREST])
+    if state[ON_HERE] > 0.0 or state[TESTED] == row or state[NEAREST_DISTANCE] * total > state[COST_HERE]:
+        return False
+    towards = 0.0
+    for f in range(work.shape[1]):
+        towards += work[PULL, f] * (points[row, f] - work[HERE, f])
+    if towards <= 0.0:
+        return False
+    for f in range(work.shape[1]):
+        work[TRIAL, f] = points[row, f]
+    state[TESTED] = row
+    return True
+
+
+@kernel
+def _weiszfeld(work, state):
+    """Weiszfeld's step; on a realization that of Vardi and Zhang, which leaves it with what its mass cannot hold."""
+    strength = np.sqrt(_dot(work, PULL, PULL))
+    factor = RELAXATION / state[RECIPROCAL_HERE]
+    if state[ON_HERE] > 0.0:
+        factor = (1.0 - state[ON_HERE] / strength) / state[RECIPROCAL_HERE]
+    for f in range(work.shape[1]):
+        work[TRIAL, f] = work[HERE, f] + factor * work[PULL, f]
+
+
+@kernel
+def _quasi_newton(work, state):
+    """L-BFGS step from the last pairs; False if there are none or it does not point downhill."""
+    n_pairs = int(min(state[N_PAIRS], MEMORY))
+    if n_pairs == 0:
+        return False
+    d = work.shape[1]
+    alpha = np.empty(MEMORY)
+    for f in range(d):
+        work[DIRECTION, f] = work[PULL, f]
+    newest = 6 + 2 * ((int(state[N_PAIRS]) - 1) % MEMORY)
+    for back in range(n_pairs):
+        s = 6 + 2 * ((int(state[N_PAIRS]) - 1 - back) % MEMORY)
+        alpha[back] = _dot(work, s, DIRECTION) / _dot(work, s, s + 1)
+        for f in range(d):
+            work[DIRECTION, f] -= alpha[back] * work[s + 1, f]
+    scale = _dot(work, newest, newest + 1) / _dot(work, newest + 1, newest + 1)
+    for f in range(d):
+        work[DIRECTION, f] *= scale
+    for back in range(n_pairs - 1, -1, -1):
+        s = 6 + 2 * ((int(state[N_PAIRS]) - 1 - back) % MEMORY)
+        beta = _dot(work, s + 1, DIRECTION) / _dot(work, s, s + 1)
+        for f in range(d):
+            work[DIRECTION, f] += (alpha[back] - beta) * work[s, f]
+    if not _dot(work, DIRECTION, PULL) > 0.0:
+        return False
+    for f in range(d):
+        work[TRIAL, f] = work[HERE, f] + work[DIRECTION, f]
+    return True
+
+
+@kernel
+def exact_median(points, probabilities, total, out, start, stop):
+    """Median of realizations start:stop where it has a formula: one point, a majority, all on one line.
+
+    OUT  out (d,), if True is returned
+    """
+    d = points.shape[1]
+    for r in range(start, stop):
+        if 2.0 * probabilities[r] >= total * (1.0 + EVEN) or stop - start == 1:
+            for f in range(d):
+                out[f] = points[r, f]
+            return True
+    along = np.empty(stop - start)
+    if not _places_on_line(points, along, start, stop):
+        return False
+    order = np.argsort(along)
+    below = 0.0
+    for i in range(stop - start):
+        r = start + order[i]
+        below += probabilities[r]
+        if 2.0 * below >= total * (1.0 - EVEN):
+            other = r
+            if 2.0 * below <= total * (1.0 + EVEN):
+                # Even masses: every point up to the next realization is a median; take the middle.
+                j = i + 1
+                while j < stop - start and probabilities[start + order[j]] == 0.0:
+                    j += 1
+                if j < stop - start:
+                    other = start + order[j]
+            for f in range(d):
+                out[f] = 0.5 * points[r, f] + 0.5 * points[other, f]
+            return True
+    return False
+
+
+@kernel
+def _places_on_line(points, along, start, stop):
+    """Coordinate of each realization on the line through them all; False if there is none.
+
+    The line goes through the first realization and the first that differs from it; most nodes fail at the next one.
+    """
+    d = points.shape[1]
+    direction = np.zeros(d)
+    length = 0.0
+    for r in range(start, stop):
+        place = 0.0
+        for f in range(d):
+            place += direction[f] * (np.float64(points[r, f]) - np.float64(points[start, f]))
+        squared_residual = 0.0
+        squared_length = 0.0
+        for f in range(d):
+            difference = np.float64(points[r, f]) - np.float64(points[start, f])
+            squared_length += difference * difference
+            squared_residual += (difference - place * direction[f]) ** 2
+        if length == 0.0 and squared_length > 0.0:
+            length = place = np.sqrt(squared_length)
+            for f in range(d):
+                direction[f] = (np.float64(points[r, f]) - np.float64(points[start, f])) / length
+        elif squared_residual > COLLINEAR * COLLINEAR * squared_length:
+            return False
+        along[r - start] = place
+    return True
+
+
+@kernel
+def stepped_medians(points, probabilities, offsets, gravity, ratio, most, medians, spreads, hit, start, stop):
+    """Weiszfeld from the center of gravity with the paper's stopping rule, for nodes start:stop.
+
+    Goes on while a step is at most ``ratio`` times as long as the one before, which two steps must show first, and
+    for at most ``most`` steps; stops where it hits a realization.
+
+    OUT  medians (n, d), spreads (n,): sum of p |x - y|, hit (n,): whether it stopped on a realization
+    """
+    d = points.shape[1]
+    center = np.empty((1, d))
+    out = np.empty(d + N_SCALARS)
+    for node in range(start, stop):
+        center[0, :] = gravity[node]
+        hit[node] = False
+        before = earlier = 0.0
+        for step in range(most + 1):
+            out[:] = 0.0
+            spread, _, _ = add_pull(points, probabilities, 1.0, center, 0, out, offsets[node], offsets[node + 1])
+            if out[d + ON_POINT] > 0.0:
+                hit[node] = True
+                break
+            length = np.sqrt(np.sum(out[:d] ** 2)) / out[d + RECIPROCAL]
+            if step == most or (step >= 2 and before > ratio * earlier):
+                break
+            earlier, before = before, length
+            for f in range(d):
+                center[0, f] += out[f] / out[d + RECIPROCAL]
+        medians[node, :] = center[0]
+        spreads[node] = spread

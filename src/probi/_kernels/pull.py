@@ -1,0 +1,70 @@
+"""The pull of realizations at a point: the sums behind a Weiszfeld step, for one node or for all clusters."""
+
+import numpy as np
+
+from probi._kernels._compile import kernel
+from probi._kernels.geometry import squared_distance
+
+# ``out`` is d columns for the pull, then these.
+RECIPROCAL, ON_POINT, COST = 0, 1, 2
+N_SCALARS = 3
+
+
+@kernel
+def add_pull(points, probabilities, weight, centers, c, out, start, stop):
+    """Add to ``out`` what realizations start:stop do to center c.
+
+    INOUT out (d + 3,): sum of w p (x - c) / |x - c|, sum of w p / |x - c|, mass that lies on the center, cost
+    RETURN expected distance (without the weight), row of the nearest realization, distance to it
+    """
+    d = centers.shape[1]
+    expected = 0.0
+    nearest, nearest_distance = start, np.inf
+    for r in range(start, stop):
+        distance = np.sqrt(squared_distance(points, r, centers, c))
+        expected += probabilities[r] * distance
+        if distance < nearest_distance:
+            nearest, nearest_distance = r, distance
+        mass = weight * probabilities[r]
+        if distance > 0.0:
+            share = mass / distance
+            out[d + RECIPROCAL] += share
+            for f in range(d):
+                out[f] += share * (np.float64(points[r, f]) - centers[c, f])
+        else:
+            out[d + ON_POINT] += mass
+    out[d + COST] += weight * expected
+    return expected, nearest, nearest_distance
+
+
+@kernel
+def cluster_pull(points, probabilities, offsets, weights, totals, labels, centers, nearest, start, stop):
+    """How strongly nodes start:stop pull at the centers of their clusters.
+
+    IN   weights (n,), totals (n,) total probabilities, labels (n,), centers (k, d)
+    OUT  nearest (n,): expected distance of each node to its center, given that the node is there
+    RETURN sums (k, d + 3) as in ``add_pull``. They are the call's own: threads that add to rows of one array write to
+         the same cache lines, and took half as long again.
+    """
+    sums = np.zeros((centers.shape[0], centers.shape[1] + N_SCALARS))
+    for node in range(start, stop):
+        c = labels[node]
+        expected, _, _ = add_pull(
+            points, probabilities, weights[node], centers, c, sums[c], offsets[node], offsets[node + 1]
+        )
+        nearest[node] = expected / totals[node]
+    return sums
+
+
+@kernel
+def part_pull(points, probabilities, center, start, stop):
+    """Pull of realizations start:stop, part of one huge node, at the center (1, d).
+
+    RETURN as ``add_pull`` leaves ``out``, with the nearest row and its distance behind
+    """
+    d = points.shape[1]
+    out = np.zeros(d + N_SCALARS + 2)
+    _, nearest, distance = add_pull(points, probabilities, 1.0, center, 0, out, start, stop)
+    out[d + N_SCALARS] = nearest
+    out[d + N_SCALARS + 1] = distance
+    return out

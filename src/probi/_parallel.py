@@ -1,0 +1,134 @@
+"""Runs a kernel over ranges on a pool of threads.
+
+Kernels release the interpreter lock, so plain threads are enough; unlike Numba's own threading layers they may be
+called from many threads at once and after a fork. The ranges never depend on the number of threads, so neither do
+results.
+"""
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from probi.errors import InputError
+
+Range = tuple[int, int]
+
+# joblib's and Dask's workers set OMP_NUM_THREADS to share the machine among them; so do we where nothing else is said.
+THREAD_VARIABLES = ("PROBI_NUM_THREADS", "OMP_NUM_THREADS")
+
+# More threads than this never helped a loop that waits for memory; idle ones are never started.
+MOST_THREADS = 64
+
+_n_jobs: ContextVar[int | None] = ContextVar("n_jobs", default=None)
+_inside = threading.local()
+_lock = threading.Lock()
+_pool: ThreadPoolExecutor | None = None
+
+
+def ranges(n_items: int, step: int) -> list[Range]:
+    """Cut ``n_items`` into ranges of ``step``; the last may be shorter."""
+    return [(start, min(start + step, n_items)) for start in range(0, n_items, step)]
+
+
+@contextmanager
+def limited(n_jobs: int | None) -> Iterator[None]:
+    """Run what is inside with ``n_jobs`` threads, in joblib's meaning (-1: all cores, -2: all but one)."""
+    token = _n_jobs.set(n_jobs)
+    try:
+        n_threads()
+        yield
+    finally:
+        _n_jobs.reset(token)
+
+
+def n_threads() -> int:
+    """Threads to use now: of the enclosing :func:`limited`, else of the environment, else one a core."""
+    n_jobs = _n_jobs.get()
+    name = "n_jobs"
+    for variable in THREAD_VARIABLES:
+        if n_jobs is None and os.environ.get(variable, "").strip():
+            name = variable
+            n_jobs = _parse(variable, os.environ[variable])
+    if n_jobs is None:
+        n_jobs = -1
+    if n_jobs == 0:
+        raise InputError(f"{name} is 0. Give the number of threads, -1 for one a core, or leave it out.")
+    return min(MOST_THREADS, n_jobs if n_jobs > 0 else max(1, _n_cores() + 1 + n_jobs))
+
+
+def _parse(variable: str, text: str) -> int:
+    try:
+        # OpenMP allows a list, one number a level of nesting.
+        return int(text.split(",")[0])
+    except ValueError:
+        raise InputError(f"The environment variable {variable} is {text!r}, not a number of threads.") from None
+
+
+def _n_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def run(kernel: Callable[..., Any], pieces: Sequence[Range], *arguments: Any) -> list[Any]:
+    """Call ``kernel(*arguments, start, stop)`` for each range; what the calls return, in the order of the ranges."""
+    helpers = min(n_threads(), len(pieces)) - 1
+    if helpers < 1 or getattr(_inside, "worker", False):
+        return [kernel(*arguments, start, stop) for start, stop in pieces]
+
+    results: list[Any] = [None] * len(pieces)
+    waiting = deque(enumerate(pieces))
+
+    def work() -> None:
+        while True:
+            try:
+                index, (start, stop) = waiting.popleft()
+            except IndexError:
+                return
+            results[index] = kernel(*arguments, start, stop)
+
+    futures = _submit(work, helpers)
+    try:
+        work()
+    finally:
+        waiting.clear()
+        for future in futures:
+            # One that has not started finds nothing left to do: no need to wait for a busy pool.
+            if not future.cancel():
+                future.result()
+    return results
+
+
+def _submit(work: Callable[[], None], helpers: int) -> list[Future[None]]:
+    def marked() -> None:
+        _inside.worker = True  # a kernel's helper never submits to the pool it runs on
+        work()
+
+    try:
+        return [_threads().submit(marked) for _ in range(helpers)]
+    except RuntimeError:
+        return []  # the interpreter is shutting down: the calling thread does it all
+
+
+def _threads() -> ThreadPoolExecutor:
+    global _pool
+    with _lock:
+        if _pool is None:
+            _pool = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="probi")
+        return _pool
+
+
+def _forget_threads() -> None:
+    """After a fork the child has none of the parent's threads, and the lock may have been held by one of them."""
+    global _pool, _lock
+    _pool, _lock = None, threading.Lock()
+    _inside.worker = False
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)

@@ -1,0 +1,210 @@
+"""scikit-learn's shell around the solvers."""
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from probi import _parallel
+from probi.distances import assign, expected_cost, expected_distances
+from probi.errors import InputError
+from probi.nodes import Nodes
+from probi.solver.result import Result
+from probi.solver.solve import few_distinct, solved
+
+Floats = NDArray[np.float64]
+
+
+class PLloyd(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, BaseEstimator):
+    """k-median clustering of uncertain nodes, all of them in memory (P-LLOYD++).
+
+    Assigns each node as a whole to the center with the smallest expected distance and moves centers until the expected
+    cost stops falling. Rows of an ordinary 2-D array are certain nodes, so this is k-median for ordinary data too.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of centers.
+    preset : {"default", "paper"}, default="default"
+        "paper" is P-LLOYD++ as its authors state it: one start, at most 10 rounds. The default finds lower costs.
+    n_init : int, default=None
+        Starts, of which the best is taken further. None: 10, and 1 with ``preset="paper"``.
+    init : array-like of shape (n_clusters, n_features), default=None
+        Centers to start from; they keep their order. None: centers are drawn.
+    max_iter : int, default=None
+        Most rounds on the nodes. None: 100, and 10 with ``preset="paper"``.
+    tol : float, default=1e-4
+        The default preset stops when a round lowers the cost by less than this share of it.
+    random_state : None, int, Generator or RandomState, default=None
+        The same seed gives the same bits, whatever the number of threads.
+    n_jobs : int, default=None
+        Threads; -1 means one a core, -2 one less. None: the environment variable PROBI_NUM_THREADS or OMP_NUM_THREADS,
+        else one a core.
+    verbose : int, default=0
+        1 prints a line a start.
+
+    Attributes
+    ----------
+    cluster_centers_ : ndarray of shape (n_clusters, n_features)
+        In order of falling mass; in the order of ``init`` where that was given.
+    labels_ : ndarray of shape (n_nodes,)
+        Center of each node.
+    cost_ : float
+        Expected cost, exact.
+    lower_bound_ : float
+        Certified: no centers, however many, cost less.
+    result_ : Result
+        All of that, and mass, cost, spread and count of each cluster.
+    n_iter_ : int
+        Rounds of the best start on the nodes.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        If the input had names.
+
+    See Also
+    --------
+    solve : The same as a function.
+
+    Notes
+    -----
+    Section 4.4 of the paper. The default preset differs from it: it draws and compares several starts on the nodes'
+    medians, swaps centers, and re-seeds empty clusters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probi import Nodes, PLloyd
+    >>> readings = np.array([[[0.0], [0.2], [9.9]], [[0.1], [0.3], [0.2]], [[5.0], [5.2], [5.1]]])
+    >>> model = PLloyd(n_clusters=2, random_state=0).fit(Nodes.from_dense(readings))
+    >>> model.labels_
+    array([0, 0, 1], dtype=int32)
+    >>> model.cluster_centers_.round(2)
+    array([[0.2],
+           [5.1]])
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        preset: str = "default",
+        n_init: int | None = None,
+        init: ArrayLike | None = None,
+        max_iter: int | None = None,
+        tol: float = 1e-4,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.preset = preset
+        self.n_init = n_init
+        self.init = init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Find the centers.
+
+        Parameters
+        ----------
+        X : Nodes, array-like of shape (n, n_features) or ndarray of shape (n, m, n_features)
+            Nodes; or certain nodes, one a row; or nodes with m equally likely realizations each.
+        y : None
+            Not used.
+        sample_weight : array-like of shape (n,), default=None
+            Multiplies the weights of nodes.
+
+        Returns
+        -------
+        self
+        """
+        with _parallel.limited(self.n_jobs):
+            nodes = self._nodes(X, sample_weight, reset=True)
+            result = solved(
+                nodes, self.n_clusters, self.n_init, self.preset, self.init, self.max_iter, self.tol,
+                self.random_state, self.verbose,
+            )  # fmt: skip
+        if result.n_distinct < self.n_clusters:
+            warnings.warn(few_distinct(result), ConvergenceWarning, stacklevel=2)
+        self._keep(result)
+        return self
+
+    def _keep(self, result: Result) -> None:
+        self.result_ = result
+        self.cluster_centers_ = result.centers
+        self.labels_ = result.labels
+        self.cost_ = result.cost
+        self.lower_bound_ = result.lower_bound
+        self.n_iter_ = result.n_iter
+
+    def fit_predict(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> NDArray[np.int32]:
+        """Find the centers and return the label of each node; parameters as in :meth:`fit`."""
+        self.fit(X, sample_weight=sample_weight)
+        assert self.labels_ is not None
+        return self.labels_
+
+    def predict(self, X: Any) -> NDArray[np.int32]:
+        """Center with the smallest expected distance, of each node; see :meth:`fit` for ``X``."""
+        with self._fitted():
+            return assign(self._nodes(X), self.cluster_centers_)
+
+    def transform(self, X: Any) -> NDArray[Any]:
+        """Expected distance of each node to each center, (n, n_clusters); see :meth:`fit` for ``X``."""
+        with self._fitted():
+            nodes = self._nodes(X)
+            return expected_distances(nodes, self.cluster_centers_).astype(nodes.dtype, copy=False)
+
+    def score(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> float:
+        """Minus the expected cost of the nodes: higher is better; parameters as in :meth:`fit`."""
+        with self._fitted():
+            return -expected_cost(self._nodes(X, sample_weight), self.cluster_centers_)
+
+    def _fitted(self) -> Any:
+        check_is_fitted(self)
+        return _parallel.limited(self.n_jobs)
+
+    def _nodes(self, X: Any, sample_weight: ArrayLike | None = None, reset: bool = False) -> Nodes:
+        """Make nodes of what users give, and see that it has the features that were fitted."""
+        if isinstance(X, Nodes) or getattr(X, "ndim", 0) == 3:
+            nodes = X if isinstance(X, Nodes) else Nodes.from_dense(X)
+            if len(nodes) == 0:
+                raise InputError("There are 0 nodes, but at least 1 is needed.")
+            self._check_n_features_of(nodes, reset)
+        else:
+            nodes = Nodes.from_points(validate_data(self, X, reset=reset, dtype=[np.float64, np.float32]))
+        if sample_weight is None:
+            return nodes
+        factors = np.asarray(sample_weight, dtype=np.float64)
+        if factors.shape not in ((), (len(nodes),)):
+            raise InputError(f"sample_weight has shape {factors.shape}, but there are {len(nodes)} nodes.")
+        return nodes.reweighted(nodes.weights * factors)
+
+    def _check_n_features_of(self, nodes: Nodes, reset: bool) -> None:
+        if reset:
+            self.n_features_in_ = nodes.n_features
+            if hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+        elif nodes.n_features != self.n_features_in_:
+            raise InputError(
+                f"X has {nodes.n_features} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input."
+            )
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.cluster_centers_)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

@@ -1,0 +1,126 @@
+"""1-medians of nodes."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probi import _parallel
+from probi._checks import frozen
+from probi._kernels import medians as kernels
+from probi._kernels import pull
+from probi.errors import InputError, SolverWarning
+from probi.nodes import GRAIN, Nodes
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+
+# A node with more coordinates than this is shared by all threads, so that none of them waits for it.
+HUGE = 4 * GRAIN
+
+# The certificate closes linearly with the gradient; what has not closed by then is at the end of float64.
+MOST_EVALUATIONS = 200
+
+# The paper's rule: go on while a step is at most a tenth of the one before, for at most 15 steps.
+PAPER_RATIO, PAPER_STEPS = 0.1, 15
+
+
+def one_medians(nodes: Nodes, tol: float = 1e-6) -> tuple[Array, Floats]:
+    """1-median of each node: the point with the smallest expected distance to it.
+
+    Parameters
+    ----------
+    nodes : Nodes
+    tol : float, default=1e-6
+        A promise: the expected distance to the point found is at most ``1 + tol`` times the smallest possible. It is
+        exact for nodes with a formula: one or two realizations, a majority, all on one line.
+
+    Returns
+    -------
+    medians : ndarray of shape (n_nodes, n_features)
+    spreads : ndarray of shape (n_nodes,)
+        Expected distance of each node to its median, given that it is there.
+
+    Warns
+    -----
+    SolverWarning
+        If rounding kept the promise from being certified for some nodes; says for how many and what was reached.
+
+    Examples
+    --------
+    >>> import probi
+    >>> square = probi.Nodes.from_dense([[[0.0, 0.0], [0.0, 2.0], [2.0, 0.0], [2.0, 2.0]]])
+    >>> medians, spreads = probi.one_medians(square)
+    >>> medians
+    array([[1., 1.]])
+    >>> spreads.round(6)
+    array([1.414214])
+    """
+    medians, spreads, lower = certified_medians(nodes, tol)
+    missed = spreads - lower > tol * lower
+    if missed.any():
+        reached = float((spreads[missed] / lower[missed] - 1.0).max())
+        warnings.warn(
+            f"{int(missed.sum())} of {len(nodes)} medians are certified to {reached:.1e} only, not to tol={tol:.1e}.",
+            SolverWarning,
+            stacklevel=2,
+        )
+    return medians, spreads
+
+
+def certified_medians(nodes: Nodes, tol: float) -> tuple[Array, Floats, Floats]:
+    """Medians, spreads, and lower bounds of the true spreads; computed once for each tolerance."""
+    if not tol > 0.0:
+        raise InputError(f"tol is {tol}, but must be positive.")
+    found: tuple[Array, Floats, Floats] = nodes.statistic(f"medians to {tol}", lambda: _compute(nodes, tol))
+    return found
+
+
+def _compute(nodes: Nodes, tol: float) -> tuple[Array, Floats, Floats]:
+    if nodes.is_certain:
+        nothing = frozen(np.zeros(len(nodes)))
+        return nodes.points, nothing, nothing
+    medians, spreads, lower = np.empty(nodes.shape), np.empty(len(nodes)), np.empty(len(nodes))
+    skip_from = 1 + HUGE // nodes.n_features
+    _parallel.run(
+        kernels.one_medians, nodes.pieces(), nodes.points, nodes.probabilities, nodes.offsets,
+        nodes.total_probabilities, nodes.gravity_centers, tol, MOST_EVALUATIONS, skip_from, medians, spreads, lower,
+    )  # fmt: skip
+    for node in np.flatnonzero(np.diff(nodes.offsets) >= skip_from):
+        medians[node], spreads[node], lower[node] = _huge_median(nodes, int(node), tol)
+    return frozen(medians), frozen(spreads), frozen(lower)
+
+
+def _huge_median(nodes: Nodes, node: int, tol: float) -> tuple[Floats, float, float]:
+    """Median of one node whose realizations all threads share; the same search, fed with summed parts."""
+    d = nodes.n_features
+    first, last = int(nodes.offsets[node]), int(nodes.offsets[node + 1])
+    pieces = [(first + a, first + b) for a, b in _parallel.ranges(last - first, max(1, GRAIN // d))]
+    total = nodes.total_probabilities[node]
+
+    def summed(center: Floats) -> tuple[Floats, int, float]:
+        parts = np.array(_parallel.run(pull.part_pull, pieces, nodes.points, nodes.probabilities, center))
+        nearest = parts[np.argmin(parts[:, -1])]
+        return parts.sum(axis=0)[:-2], int(nearest[-2]), float(nearest[-1])
+
+    work, state = np.empty((kernels.N_ROWS, d)), np.empty(kernels.N_STATE)
+    if kernels.exact_median(nodes.points, nodes.probabilities, total, work[kernels.HERE], first, last):
+        spread = summed(work[:1].copy())[0][d + pull.COST] / total
+        return work[kernels.HERE], spread, spread
+    kernels.begin(nodes.gravity_centers[node], work, state)
+    for _ in range(MOST_EVALUATIONS):
+        out, row, distance = summed(work[kernels.TRIAL : kernels.TRIAL + 1].copy())
+        if kernels.advance(nodes.points, total, tol, out, row, distance, work, state):
+            break
+    return work[kernels.HERE], state[kernels.COST_HERE] / total, state[kernels.LOWER] / total
+
+
+def paper_medians(nodes: Nodes) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Medians by the paper's rule, spreads, and whether the iteration stopped because it hit a realization."""
+    medians, spreads, hit = np.empty(nodes.shape), np.empty(len(nodes)), np.empty(len(nodes), bool)
+    _parallel.run(
+        kernels.stepped_medians, nodes.pieces(), nodes.points, nodes.probabilities, nodes.offsets,
+        nodes.gravity_centers, PAPER_RATIO, PAPER_STEPS, medians, spreads, hit,
+    )  # fmt: skip
+    return medians, spreads / nodes.total_probabilities, hit

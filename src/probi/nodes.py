@@ -1,0 +1,471 @@
+"""Nodes: uncertain objects in one flat layout, checked once, never changed."""
+
+import math
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from probi import _parallel
+from probi._checks import as_floats, check_offsets, check_points, check_probabilities, check_weights, frozen
+from probi._kernels import statistics
+from probi.errors import InputError
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+
+# Coordinates a thread works on at once: long enough to hide the call of a kernel, short enough to share the work.
+GRAIN = 1 << 18
+
+
+_PARTS = ("points", "probabilities", "offsets", "weights", "ids", "total_probabilities", "magnitude")
+
+
+class Nodes:
+    """Uncertain objects ("nodes"): each is a discrete distribution over points.
+
+    Node ``i`` takes position ``points[r]`` with probability ``probabilities[r]`` for ``r`` in
+    ``offsets[i]:offsets[i + 1]``; with what is missing to 1 it is not there at all. Arrays are checked once and then
+    shown as read-only views, without a copy where the dtype allows: do not change them afterwards.
+
+    Parameters
+    ----------
+    points : array-like of shape (n_realizations, n_features)
+        Realizations of all nodes, one after the other. float32 and float64 stay as they are, integers become float64.
+    probabilities : array-like of shape (n_realizations,) or None
+        Of each realization. A node's may sum to less than 1. None: equal ones that sum to 1.
+    offsets : array-like of shape (n_nodes + 1,)
+        Where each node begins, and the number of points at the end.
+    weights : array-like of shape (n_nodes,), default=None
+        How many nodes each one stands for. None: one each.
+    ids : array-like of shape (n_nodes,), default=None
+        Labels of the nodes, carried along.
+
+    Examples
+    --------
+    A sensor that is either near 0 or, with probability 0.2, broken; and one that is sure:
+
+    >>> import probi
+    >>> nodes = probi.Nodes([[0.0], [0.2], [50.0], [3.0]], [0.4, 0.4, 0.2, 1.0], [0, 3, 4])
+    >>> nodes
+    Nodes(2 nodes, 4 realizations (1 to 3 a node), 1 feature, float64, mass 2)
+    >>> nodes.gravity_centers
+    array([[10.08],
+           [ 3.  ]])
+    """
+
+    points: Array  # (n_realizations, n_features) float32 or float64
+    probabilities: Array  # (n_realizations,) of the same dtype
+    offsets: NDArray[np.int64]  # (n_nodes + 1,)
+    weights: Floats  # (n_nodes,)
+    ids: Array | None  # (n_nodes,)
+    total_probabilities: Floats  # (n_nodes,)
+    magnitude: float  # at least the largest absolute coordinate: what margins for rounding are taken from
+
+    def __init__(
+        self,
+        points: ArrayLike,
+        probabilities: ArrayLike | None,
+        offsets: ArrayLike,
+        weights: ArrayLike | None = None,
+        ids: ArrayLike | None = None,
+    ) -> None:
+        flat = frozen(as_floats(points, "points", 2))
+        borders = frozen(check_offsets(offsets, len(flat)))
+        chances = (
+            _equal_probabilities(borders, flat.dtype)
+            if probabilities is None
+            else as_floats(probabilities, "probabilities", 1, flat.dtype)
+        )
+        n_nodes = len(borders) - 1
+        totals = check_probabilities(chances, borders)
+        magnitude = check_points(flat, borders)
+        self._set(
+            points=flat,
+            probabilities=frozen(chances),
+            offsets=borders,
+            weights=_weights(weights, n_nodes),
+            ids=_ids(ids, n_nodes),
+            total_probabilities=frozen(totals),
+            magnitude=magnitude,
+            statistics={},
+        )
+
+    def _set(self, **parts: Any) -> Self:
+        self.points, self.probabilities, self.offsets = parts["points"], parts["probabilities"], parts["offsets"]
+        self.weights, self.ids = parts["weights"], parts["ids"]
+        self.total_probabilities, self.magnitude = parts["total_probabilities"], parts["magnitude"]
+        # Arrays with a row a node, or tuples of them, by name: they are cut and taken along with the nodes.
+        self._statistics: dict[str, Any] = parts["statistics"]
+        self._lock = threading.RLock()
+        return self
+
+    @classmethod
+    def _trusted(cls, **parts: Any) -> Self:
+        """Make nodes of checked, frozen arrays."""
+        return cls.__new__(cls)._set(**parts)
+
+    def _parts(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in _PARTS} | {"statistics": dict(self._statistics)}
+
+    # -- other ways to make them ------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_points(cls, X: ArrayLike, weights: ArrayLike | None = None, ids: ArrayLike | None = None) -> Self:
+        """Certain nodes: each row of an (n, d) array is where a node is for sure."""
+        points = frozen(as_floats(X, "X", 2))
+        n_nodes = len(points)
+        magnitude = check_points(points)
+        return cls._trusted(
+            points=points,
+            probabilities=frozen(np.ones(n_nodes, points.dtype)),
+            offsets=frozen(np.arange(n_nodes + 1)),
+            weights=_weights(weights, n_nodes),
+            ids=_ids(ids, n_nodes),
+            total_probabilities=frozen(np.ones(n_nodes)),
+            magnitude=magnitude,
+            statistics={},
+        )
+
+    @classmethod
+    def from_groups(cls, X: ArrayLike, size: int = 10) -> Self:
+        """Nodes of ``size`` consecutive rows with equal probabilities; an incomplete last group is left out."""
+        if size < 1:
+            raise InputError(f"A group of {size} rows is no node. Give a size of at least 1.")
+        points = as_floats(X, "X", 2)
+        n_nodes = len(points) // size
+        return cls(points[: n_nodes * size], None, np.arange(n_nodes + 1) * size)
+
+    @classmethod
+    def from_dense(
+        cls, X: ArrayLike, probabilities: ArrayLike | None = None, weights: ArrayLike | None = None,
+        ids: ArrayLike | None = None,
+    ) -> Self:  # fmt: skip
+        """Nodes with the same number of realizations: ``X`` (n, m, d), ``probabilities`` (n, m) or None for 1/m."""
+        points = as_floats(X, "X", 3)
+        n_nodes, n_each, n_features = points.shape
+        if n_nodes and n_each == 0:
+            raise InputError(f"X has shape {points.shape}: its nodes have no realization.")
+        if probabilities is not None:
+            probabilities = as_floats(probabilities, "probabilities", 2, points.dtype)
+            if probabilities.shape != (n_nodes, n_each):
+                raise InputError(f"Probabilities have shape {probabilities.shape}, but X wants {(n_nodes, n_each)}.")
+            probabilities = probabilities.reshape(-1)
+        return cls(points.reshape(-1, n_features), probabilities, np.arange(n_nodes + 1) * n_each, weights, ids)
+
+    @classmethod
+    def from_matrix(cls, X: ArrayLike, P: Any, weights: ArrayLike | None = None, ids: ArrayLike | None = None) -> Self:
+        """Nodes over shared points, the paper's model: node ``i`` is at ``X[j]`` with probability ``P[i, j]``.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, n_features)
+            The points.
+        P : array-like or sparse matrix of shape (n_nodes, m)
+            Probabilities; a zero means that the node is never there.
+        weights, ids : array-like of shape (n_nodes,), default=None
+            As in :class:`Nodes`.
+        """
+        points = as_floats(X, "X", 2)
+        if hasattr(P, "tocoo"):
+            entries = P.tocoo()
+            shape, rows, columns, values = entries.shape, entries.row, entries.col, entries.data
+            order = np.lexsort((columns, rows))
+            rows, columns, values = rows[order], columns[order], values[order]
+        else:
+            dense = as_floats(P, "P", 2)
+            shape = dense.shape
+            rows, columns = np.nonzero(dense)
+            values = dense[rows, columns]
+        if shape[1] != len(points):
+            raise InputError(f"P has {shape[1]} columns, but there are {len(points)} points in X.")
+        kept = values != 0
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(rows[kept], minlength=shape[0]))])
+        return cls(points[columns[kept]], values[kept], offsets, weights, ids)
+
+    @classmethod
+    def from_gaussian(
+        cls,
+        means: ArrayLike,
+        covariances: ArrayLike,
+        n: int | None = None,
+        weights: ArrayLike | None = None,
+        ids: ArrayLike | None = None,
+        random_state: Any = None,
+    ) -> Self:
+        """Nodes that stand for Gaussian errors, such as the error ellipses of GPS fixes.
+
+        Parameters
+        ----------
+        means : array-like of shape (n_nodes, n_features)
+        covariances : array-like
+            (n_nodes, d, d); (d, d) for all nodes; (n_nodes,) variances or one variance for round errors.
+        n : int, default=None
+            Draw so many equally likely realizations a node. None: 2 d + 1 sigma points and no randomness. Their mean
+            and covariance are exact, and so is the mean distance to the middle of a round Gaussian.
+        weights, ids : array-like of shape (n_nodes,), default=None
+            As in :class:`Nodes`.
+        random_state : None, int, Generator or RandomState
+            For the draws.
+
+        Examples
+        --------
+        >>> import probi
+        >>> fixes = probi.Nodes.from_gaussian([[0.0, 0.0], [9.0, 9.0]], [[4.0, 0.0], [0.0, 1.0]])
+        >>> fixes.points[:5].round(2)
+        array([[ 0.  ,  0.  ],
+               [ 3.19,  0.  ],
+               [ 0.  ,  1.6 ],
+               [-3.19,  0.  ],
+               [-0.  , -1.6 ]])
+        """
+        from probi._gaussian import realizations
+
+        points, probabilities = realizations(as_floats(means, "means", 2), covariances, n, random_state)
+        return cls.from_dense(points, probabilities, weights, ids)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        """Nodes of all parts, one after the other."""
+        if not parts:
+            raise InputError("There is nothing to concatenate: give at least one Nodes.")
+        if len({part.n_features for part in parts}) > 1:
+            raise InputError(f"Parts have different numbers of features: {[part.n_features for part in parts]}.")
+        if len({part.ids is None for part in parts}) > 1:
+            raise InputError("Some parts have ids and some have none. Give all of them ids, or none.")
+        if len(parts) == 1:
+            return parts[0]
+        starts = np.cumsum([0] + [part.n_realizations for part in parts])
+        offsets = [part.offsets[:-1] + start for part, start in zip(parts, starts, strict=False)]
+        shared = set.intersection(*(set(part._statistics) for part in parts))
+
+        def joined(name: str) -> Array:
+            return frozen(np.concatenate([getattr(part, name) for part in parts]))
+
+        return cls._trusted(
+            points=joined("points"),
+            probabilities=joined("probabilities"),
+            offsets=frozen(np.concatenate([*offsets, starts[-1:]])),
+            weights=joined("weights"),
+            ids=None if parts[0].ids is None else joined("ids"),
+            total_probabilities=joined("total_probabilities"),
+            magnitude=max(part.magnitude for part in parts),
+            statistics={
+                name: _each(lambda *arrays: frozen(np.concatenate(arrays)), *(part._statistics[name] for part in parts))
+                for name in shared
+            },
+        )
+
+    # -- what they are ----------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    @property
+    def n_realizations(self) -> int:
+        """Realizations of all nodes together."""
+        return len(self.points)
+
+    @property
+    def n_features(self) -> int:
+        """Dimension of the space."""
+        return int(self.points.shape[1])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_nodes, n_features), so that scikit-learn's tools can split nodes like rows."""
+        return len(self), self.n_features
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """float32 or float64: of points and probabilities."""
+        return self.points.dtype
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether each node has one realization."""
+        return self.n_realizations == len(self)
+
+    @property
+    def mass(self) -> Floats:
+        """Weight times total probability, of each node."""
+        return self.statistic("mass", lambda: frozen(self.weights * self.total_probabilities))  # type: ignore[no-any-return]
+
+    @property
+    def gravity_centers(self) -> Array:
+        """Centers of gravity, (n_nodes, n_features); float64, or the points themselves where nodes are certain."""
+        return self._moments()[0]
+
+    @property
+    def variances(self) -> Floats:
+        """Mean squared distance of each node to its center of gravity."""
+        return self._moments()[1]
+
+    def _moments(self) -> tuple[Array, Floats]:
+        return self.statistic("moments", self._compute_moments)  # type: ignore[no-any-return]
+
+    def _compute_moments(self) -> tuple[Array, Floats]:
+        if self.is_certain:
+            return self.points, frozen(np.zeros(len(self)))
+        gravity, variances = np.empty(self.shape), np.empty(len(self))
+        _parallel.run(
+            statistics.node_moments, self.pieces(), self.points, self.probabilities, self.offsets,
+            self.total_probabilities, gravity, variances,
+        )  # fmt: skip
+        return frozen(gravity), frozen(variances)
+
+    def statistic(self, name: str, compute: Callable[[], Any]) -> Any:
+        """Return a cached array (or tuple of arrays) with a row a node, computed once, by one thread, on first use."""
+        with self._lock:
+            if name not in self._statistics:
+                self._statistics[name] = compute()
+            return self._statistics[name]
+
+    def pieces(self, at_most: int | None = None) -> list[tuple[int, int]]:
+        """Cut the nodes into ranges of about equal work; they depend on nothing but the nodes and ``at_most``."""
+        if len(self) == 0:
+            return []
+        work = (self.offsets[1:] + np.arange(len(self))) * self.n_features
+        n_pieces = 1 + int(work[-1] // GRAIN)
+        if at_most is not None:
+            n_pieces = min(n_pieces, at_most)
+        borders = np.searchsorted(work, work[-1] / n_pieces * np.arange(1, n_pieces))
+        borders = np.unique(np.concatenate([[0], borders, [len(self)]]))
+        return list(zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True))
+
+    # -- parts and copies -------------------------------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> Self:
+        """Part of the nodes: a slice is a view, an index array or a mask a copy; a number gives one node."""
+        if isinstance(key, slice):
+            start, stop, step = key.indices(len(self))
+            if step == 1:
+                return self._cut(start, max(start, stop))
+            return self.take(np.arange(start, stop, step))
+        index = np.asarray(key)
+        if index.dtype == bool:
+            if index.shape != (len(self),):
+                raise InputError(f"A mask of shape {index.shape} does not fit {len(self)} nodes.")
+            return self.take(np.flatnonzero(index))
+        return self.take(np.atleast_1d(index))
+
+    def _cut(self, start: int, stop: int) -> Self:
+        first, last = self.offsets[start], self.offsets[stop]
+        return self._some(
+            lambda array: array[start:stop],
+            points=self.points[first:last],
+            probabilities=self.probabilities[first:last],
+            offsets=frozen(self.offsets[start : stop + 1] - first),
+        )
+
+    def take(self, index: ArrayLike) -> Self:
+        """Nodes with these numbers, in this order.
+
+        A number may come more than once; negative ones count from the end.
+        """
+        chosen = np.asarray(index)
+        if chosen.size == 0:
+            chosen = chosen.astype(np.int64)
+        if chosen.dtype.kind not in "iu" or chosen.ndim != 1:
+            raise InputError(f"Node numbers must be 1-D and integers, not {chosen.dtype} of shape {chosen.shape}.")
+        if chosen.size and not (-len(self) <= chosen.min() and chosen.max() < len(self)):
+            worst = chosen.max() if chosen.max() >= len(self) else chosen.min()
+            raise IndexError(f"There is no node {worst}: the numbers go from 0 to {len(self) - 1}.")
+        chosen = np.where(chosen < 0, chosen + len(self), chosen).astype(np.int64)
+        sizes = np.diff(self.offsets)[chosen]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], sizes)
+        return self._some(
+            lambda array: frozen(array[chosen]),
+            points=frozen(self.points[rows]),
+            probabilities=frozen(self.probabilities[rows]),
+            offsets=frozen(offsets),
+        )
+
+    def _some(self, chosen: Callable[[Array], Array], **flat: Array) -> Self:
+        """Part of the nodes: ``chosen`` picks from arrays with a row a node, ``flat`` are the others."""
+        by_node = {
+            "weights": chosen(self.weights),
+            "ids": None if self.ids is None else chosen(self.ids),
+            "total_probabilities": chosen(self.total_probabilities),
+            "statistics": {name: _each(chosen, value) for name, value in self._statistics.items()},
+        }
+        return self._trusted(**self._parts() | flat | by_node)
+
+    def scaled(self, factors: ArrayLike) -> Self:
+        """Nodes with each feature multiplied by its factor, for example 1 / standard deviation."""
+        values = np.asarray(factors)
+        if values.shape not in ((), (self.n_features,)):
+            raise InputError(f"Factors have shape {values.shape}, but there are {self.n_features} features.")
+        if values.dtype.kind not in "fiub" or not np.isfinite(values).all():
+            raise InputError("Factors must be finite numbers.")
+        points = frozen(self.points * values.astype(self.dtype))
+        changed = {"points": points, "magnitude": check_points(points, self.offsets), "statistics": {}}
+        return self._trusted(**self._parts() | changed)
+
+    def reweighted(self, weights: ArrayLike) -> Self:
+        """The same nodes with other weights; what was computed of them is kept."""
+        kept = {name: value for name, value in self._statistics.items() if name != "mass"}
+        return self._trusted(**self._parts() | {"weights": _weights(weights, len(self)), "statistics": kept})
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Nodes):
+            return NotImplemented
+        if self.dtype != other.dtype or self.shape != other.shape or (self.ids is None) != (other.ids is None):
+            return False
+        names = ("offsets", "weights", "probabilities", "points") + (("ids",) if self.ids is not None else ())
+        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in names)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (type(self), self._parts() | {"statistics": {}})
+
+    def __repr__(self) -> str:
+        sizes = np.diff(self.offsets)
+        a_node = ""
+        if len(self):
+            low, high = sizes.min(), sizes.max()
+            a_node = f" ({low:,} a node)" if low == high else f" ({low:,} to {high:,} a node)"
+        n, d = self.shape
+        return (
+            f"Nodes({n:,} node{'s' * (n != 1)}, {self.n_realizations:,} realization{'s' * (self.n_realizations != 1)}"
+            f"{a_node}, {d:,} feature{'s' * (d != 1)}, {self.dtype}, mass {math.fsum(self.mass):,.6g})"
+        )
+
+
+def _each(function: Callable[..., Any], *values: Any) -> Any:
+    """Apply to an array, or to each of a tuple of arrays."""
+    if isinstance(values[0], tuple):
+        return tuple(function(*arrays) for arrays in zip(*values, strict=True))
+    return function(*values)
+
+
+def _restore(cls: type[Nodes], parts: dict[str, Any]) -> Nodes:
+    return cls._trusted(
+        **{name: frozen(value) if isinstance(value, np.ndarray) else value for name, value in parts.items()}
+    )
+
+
+def _equal_probabilities(offsets: Array, dtype: Any) -> Array:
+    sizes = np.diff(offsets)
+    return np.repeat(np.divide(1.0, sizes).astype(dtype), sizes)
+
+
+def _weights(weights: ArrayLike | None, n_nodes: int) -> Floats:
+    if weights is None:
+        return frozen(np.ones(n_nodes))
+    array = as_floats(weights, "weights", 1, np.float64)
+    check_weights(array, n_nodes)
+    return frozen(array)
+
+
+def _ids(ids: ArrayLike | None, n_nodes: int) -> Array | None:
+    if ids is None:
+        return None
+    array = np.asarray(ids)
+    if array.shape != (n_nodes,):
+        raise InputError(f"Ids have shape {array.shape}, but there are {n_nodes} nodes.")
+    return frozen(array)

@@ -1,0 +1,140 @@
+"""Lloyd's alternation for k-median: assign nodes, then move each center by Weiszfeld steps."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probi import _parallel
+from probi._kernels import pull as kernels
+from probi._kernels.medians import RELAXATION
+from probi.distances import Assignment
+from probi.medians import PAPER_RATIO, PAPER_STEPS
+from probi.nodes import Nodes
+from probi.solver.problem import Problem
+
+Floats = NDArray[np.float64]
+
+# Numbers in all partial sums together, 64 MB: each piece of the nodes has k * d of them.
+PARTIAL_SUMS = 1 << 23
+
+
+class Lloyd:
+    """Centers among nodes, and the assignment that goes with them.
+
+    Attributes
+    ----------
+    centers : ndarray of shape (k, n_features)
+    assignment : Assignment
+        Of the centers before the last step, until :meth:`assign` is called.
+    cost : float
+        Of that assignment, once :meth:`sums` was computed.
+    """
+
+    def __init__(self, nodes: Nodes, centers: Floats, assignment: Assignment | None = None) -> None:
+        self.nodes = nodes
+        self.centers = centers.copy()
+        self.assignment = Assignment(nodes) if assignment is None else assignment
+        self.cost = np.inf
+        self._moves = np.zeros(len(centers))
+        self._pieces = nodes.pieces(at_most=1 + PARTIAL_SUMS // (len(centers) * nodes.n_features))
+
+    def assign(self) -> None:
+        """Bring each node to its nearest center."""
+        self.assignment.update(self.centers, self._moves, exact=False)
+        self._moves = np.zeros(len(self.centers))
+
+    def move(self, centers: Floats) -> None:
+        """Put centers elsewhere; what is known of distances is kept as far as the moves allow."""
+        self._moves += np.sqrt(((centers - self.centers) ** 2).sum(axis=1))
+        self.centers = centers
+
+    def sums(self) -> Floats:
+        """Pull, reciprocal distances, mass on the center and cost of each cluster; see the kernel."""
+        nodes = self.nodes
+        parts = _parallel.run(
+            kernels.cluster_pull, self._pieces, nodes.points, nodes.probabilities, nodes.offsets, nodes.weights,
+            nodes.total_probabilities, self.assignment.labels, self.centers, self.assignment.nearest,
+        )  # fmt: skip
+        sums: Floats = np.sum(parts, axis=0)
+        self.cost = float(sums[:, nodes.n_features + kernels.COST].sum())
+        return sums
+
+
+def descend(problem: Problem, lloyd: Lloyd, max_iter: int, tol: float) -> int:
+    """Alternate until a round gains less than ``tol`` of the cost; return the number of rounds."""
+    for n_rounds in range(1, max_iter + 1):
+        before = lloyd.cost
+        one_round(problem, lloyd)
+        if before - lloyd.cost < tol * lloyd.cost:
+            return n_rounds
+    return max_iter
+
+
+def one_round(problem: Problem, lloyd: Lloyd) -> None:
+    """Assign, then move centers by one relaxed Weiszfeld step; empty clusters start anew. The cost never rises.
+
+    One step a round is enough: with bounds that follow the moves, the assignment costs less than the step.
+    """
+    lloyd.assign()
+    sums = lloyd.sums()
+    centers = lloyd.centers + weiszfeld_moves(sums, RELAXATION)
+    centers[:, problem.n_free :] = 0.0
+    empty = np.flatnonzero(np.bincount(lloyd.assignment.labels, minlength=len(centers)) == 0)
+    if len(empty):
+        excess = problem.excess(lloyd.assignment.nearest)
+        worst = np.argsort(-excess, kind="stable")[: len(empty)]
+        worst = worst[excess[worst] > 0.0]
+        centers[empty[: len(worst)]] = problem.places[worst]
+    lloyd.move(centers)
+
+
+def weiszfeld_moves(sums: Floats, relaxation: float = 1.0) -> Floats:
+    """Weiszfeld's step of each center, in the form of Vardi and Zhang where mass lies on the center itself."""
+    d = sums.shape[1] - kernels.N_SCALARS
+    pull, reciprocal, on_center = sums[:, :d], sums[:, d + kernels.RECIPROCAL], sums[:, d + kernels.ON_POINT]
+    strength = np.sqrt((pull**2).sum(axis=1))
+    moving = (strength > on_center) & (reciprocal > 0.0)
+    factor = np.zeros(len(sums))
+    # Beside a realization the step is an upper bound's minimum and may be stretched; on one it is not.
+    stretch = np.where(on_center > 0.0, 1.0, relaxation)
+    factor[moving] = (stretch * (1.0 - on_center / strength.clip(min=1e-300)) / reciprocal.clip(min=1e-300))[moving]
+    return pull * factor[:, None]
+
+
+def p_lloyd(nodes: Nodes, centers: Floats, max_iter: int) -> tuple[Floats, int]:
+    """Rounds of P-LLOYD++ (section 4.4): until no node changes its center, or ``max_iter`` of them.
+
+    An empty cluster, of which the paper does not speak, keeps its center.
+    """
+    lloyd = Lloyd(nodes, centers)
+    for n_rounds in range(1, max_iter + 1):
+        before = lloyd.assignment.labels.copy()
+        lloyd.assign()
+        if n_rounds > 1 and np.array_equal(before, lloyd.assignment.labels):
+            break
+        _paper_medians(lloyd)
+    return lloyd.centers, n_rounds
+
+
+def _paper_medians(lloyd: Lloyd) -> None:
+    """Move each center to the median of its cluster, by the paper's rule: from the center of gravity, few steps.
+
+    Where the iterate hits a realization the paper calls Kumar's algorithm; a step of Vardi and Zhang is defined there
+    and needs no second algorithm.
+    """
+    labels, k = lloyd.assignment.labels, len(lloyd.centers)
+    mass = lloyd.nodes.mass
+    total = np.bincount(labels, mass, minlength=k)
+    going = total > 0.0
+    start = lloyd.centers.copy()
+    for f, column in enumerate(lloyd.nodes.gravity_centers.T):
+        start[going, f] = np.bincount(labels, mass * column, minlength=k)[going] / total[going]
+    lloyd.move(start)
+    before = earlier = np.full(k, np.inf)
+    for step in range(PAPER_STEPS):
+        if step >= 2:
+            going &= before <= PAPER_RATIO * earlier
+        if not going.any():
+            break
+        moves = weiszfeld_moves(lloyd.sums()) * going[:, None]
+        lloyd.move(lloyd.centers + moves)
+        earlier, before = before, np.sqrt((moves**2).sum(axis=1))

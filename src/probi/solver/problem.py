@@ -1,0 +1,83 @@
+"""What is to be solved: the nodes, and where candidates for centers lie."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probi.errors import InputError
+from probi.medians import certified_medians
+from probi.nodes import Nodes
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+
+# Spreads and their lower bounds meet within this. Tighter medians changed no solution; 1e-2 takes a third of the time
+# of 1e-4 on Covertype, and the lower bound of a cost is then at most 1 % too low.
+SPREAD_TOL = 1e-2
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Nodes to assign, with a place for a center (the median) and an irreducible cost (the spread) of each.
+
+    Attributes
+    ----------
+    nodes : Nodes
+    places : ndarray of shape (n_nodes, n_features)
+        Where a new center could stand to serve a node best.
+    spreads : ndarray of shape (n_nodes,)
+        What the node costs even then, per unit of mass.
+    n_free : int
+        Leading features in which centers may move.
+    """
+
+    nodes: Nodes
+    places: Array
+    spreads: Floats
+    n_free: int
+
+    @classmethod
+    def of(cls, nodes: Nodes) -> Self:
+        """State the problem as it stands."""
+        medians, spreads, _ = certified_medians(nodes, SPREAD_TOL)
+        return cls(nodes, medians, spreads, nodes.n_features)
+
+    def lifted(self) -> "Problem":
+        """State nearly the same problem with one point a node: the median, lifted by the spread.
+
+        In one more dimension the node becomes the point (y, s) while centers stay on the ground, (c, 0). Then its
+        distance sqrt(|y - c|^2 + s^2) is s at the median, as it should be, and |y - c| + O(1 / |y - c|) far away. On
+        real data the cost of a solution differs by 0.1 % from the true one, and a pass over the points is as many
+        times cheaper as a node has realizations. So starts and swaps are tried here, and only the last rounds run on
+        the nodes themselves.
+        """
+        if self.nodes.is_certain:
+            return self
+        points = np.empty((len(self.nodes), self.nodes.n_features + 1), self.nodes.dtype)
+        points[:, :-1] = self.places
+        points[:, -1] = self.spreads
+        ground = points.copy()
+        ground[:, -1] = 0.0
+        return Problem(Nodes.from_points(points, self.nodes.mass), ground, self.spreads, self.n_free)
+
+    def raised(self, centers: Floats) -> Floats:
+        """Give centers as many features as the nodes have here, on the ground."""
+        out = np.zeros((len(centers), self.nodes.n_features))
+        out[:, : self.n_free] = centers[:, : self.n_free]
+        return out
+
+    def excess(self, nearest: Floats) -> Floats:
+        """What each node costs beyond its own spread: the part that centers can change."""
+        return self.nodes.mass * np.maximum(nearest - self.spreads, 0.0)
+
+
+def draw(scores: Floats, uniforms: Floats) -> NDArray[np.int64]:
+    """Draw indices with probabilities proportional to scores; uniforms in [0, 1) decide."""
+    total = np.cumsum(scores)
+    if not total[-1] > 0.0:
+        raise InputError("All weights are zero: nothing counts, so there is nothing to solve.")
+    found = np.searchsorted(total, uniforms * total[-1], side="right")
+    # Rounding may push a number up to the end; the last index with a score is meant.
+    return np.asarray(np.minimum(found, np.searchsorted(total, total[-1])))

@@ -1,0 +1,73 @@
+"""What a solver returns."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """Sums over the nodes of each cluster, as arrays of shape (n_clusters,).
+
+    Attributes
+    ----------
+    mass : ndarray
+        Weight times total probability.
+    cost : ndarray
+        Share of the expected cost.
+    spread : ndarray
+        The part of it that is the nodes' own spread, which no center can change.
+    count : ndarray
+        Number of nodes.
+    """
+
+    mass: Floats
+    cost: Floats
+    spread: Floats
+    count: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A solution of the probabilistic k-median problem.
+
+    Attributes
+    ----------
+    centers : ndarray of shape (n_clusters, n_features)
+        In order of falling mass; in the order of ``init`` where that was given.
+    cost : float
+        Expected cost: exact for :class:`~probi.Nodes`.
+    standard_error : float
+        Of the cost; 0 where it is exact.
+    lower_bound : float
+        Certified: no centers, however many, cost less, because no center can undo a node's own spread.
+    coreset_cost : float
+        Cost on what was solved: for :class:`~probi.Nodes` the cost itself.
+    labels : ndarray of shape (n_nodes,) or None
+        Center of each node.
+    clusters : Clusters
+        Mass, cost, spread and count of each cluster.
+    n_iter : int
+        Rounds that the best start took on the nodes.
+    n_distinct : int
+        Clusters that have a node; below ``n_clusters`` if there are not enough distinct nodes.
+    """
+
+    centers: NDArray[Any]
+    cost: float
+    standard_error: float
+    lower_bound: float
+    coreset_cost: float
+    labels: NDArray[np.int32] | None
+    clusters: Clusters = field(repr=False)
+    n_iter: int
+    n_distinct: int = field(repr=False)
+
+    def __repr__(self) -> str:
+        error = f" ± {self.standard_error:.2g}" if self.standard_error else ""
+        spread = f"{self.clusters.spread.sum():.6g} of it spread"
+        return f"Result({len(self.centers)} centers, cost {self.cost:.6g}{error}, {spread})"

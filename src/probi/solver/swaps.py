@@ -1,0 +1,103 @@
+"""Local search: take one center away, put one elsewhere, and see whether the cost falls."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probi import _parallel
+from probi._kernels import candidates as kernels
+from probi.distances import Assignment
+from probi.solver.lloyd import Lloyd, one_round
+from probi.solver.problem import Problem, draw
+
+Floats = NDArray[np.float64]
+
+# Places tried for the new center; all of them, with each center to take away, cost one pass over the points.
+N_CANDIDATES = 16
+
+# A swap is judged after at most so many rounds: right after it the cost is nearly always higher (as FLS++ observes for
+# k-means), and most that end lower do so within six.
+FORESIGHT = 6
+
+# Gains of successive rounds shrink; one that is behind by more than this many times its last gain is given up.
+PACE = 2.0
+
+# Gains below are not worth the rounds they cost.
+LEAST_GAIN = 1e-5
+
+
+class Swaps:
+    """Search for better centers by swaps, on certain nodes."""
+
+    def __init__(self, problem: Problem, centers: Floats, rng: np.random.Generator) -> None:
+        self.problem = problem
+        self.rng = rng
+        n = len(problem.nodes)
+        self._pieces = problem.nodes.pieces()
+        self._labels, self._nearest, self._second = np.empty(n, np.int32), np.empty(n), np.empty(n)
+        self._distances = np.empty((n, N_CANDIDATES))
+        self._settle(centers)
+
+    def run(self, patience: int) -> Floats:
+        """Try swaps until ``patience`` of them have failed one after the other."""
+        failures = 0
+        while failures < patience and self.problem.excess(self._nearest).any():
+            better = self._try()
+            if better is None:
+                failures += 1
+            else:
+                failures = 0
+                self._settle(better)
+        return self.centers
+
+    def _settle(self, centers: Floats) -> None:
+        self.centers = centers
+        nodes = self.problem.nodes
+        _parallel.run(
+            kernels.two_nearest, self._pieces, nodes.points, centers, np.ascontiguousarray(centers.T),
+            self._labels, self._nearest, self._second,
+        )  # fmt: skip
+        self.cost = float(np.sum(nodes.mass * self._nearest))
+
+    def _try(self) -> Floats | None:
+        """Centers after the most promising swap and a few rounds, if they are better."""
+        place, column, leaving = self._promising()
+        centers = self.centers.copy()
+        centers[leaving] = place
+        lloyd = Lloyd(self.problem.nodes, centers, self._assignment(column, leaving))
+        goal = self.cost * (1.0 - LEAST_GAIN)
+        for _ in range(FORESIGHT):
+            before = lloyd.cost
+            one_round(self.problem, lloyd)
+            if lloyd.cost < goal:
+                return lloyd.centers
+            if lloyd.cost - goal > PACE * (before - lloyd.cost):
+                return None  # at this pace it does not get there
+        return None
+
+    def _promising(self) -> tuple[Floats, int, int]:
+        """Among drawn places and all centers, the pair that costs least at once: place, its column, center to leave."""
+        nodes, k = self.problem.nodes, len(self.centers)
+        chosen = draw(self.problem.excess(self._nearest), self.rng.random(N_CANDIDATES))
+        places = self.problem.places[chosen].astype(np.float64)
+        _parallel.run(
+            kernels.candidate_costs, self._pieces, nodes.points, nodes.mass, self._nearest, places,
+            np.ascontiguousarray(places.T), self._distances,
+        )  # fmt: skip
+        parts = _parallel.run(
+            kernels.swap_changes, self._pieces, nodes.mass, self._labels, self._nearest, self._second,
+            self._distances, k,
+        )  # fmt: skip
+        changes = np.sum(parts, axis=0)
+        column, leaving = np.unravel_index(np.argmin(changes[:, :k] + changes[:, k:]), (N_CANDIDATES, k))
+        return places[column], int(column), int(leaving)
+
+    def _assignment(self, column: int, leaving: int) -> Assignment:
+        """Assignment after a swap, from what is known; only nodes whose center left are to be looked at."""
+        found = Assignment(self.problem.nodes)
+        to_new = self._distances[:, column]
+        joins = to_new < self._nearest
+        found.labels[:] = np.where(joins, leaving, self._labels)
+        found.nearest[:] = np.where(joins, to_new, self._nearest)
+        found.other[:] = np.where(joins, self._nearest, np.minimum(self._second, to_new))
+        found.other[self._labels == leaving] = -np.inf
+        return found

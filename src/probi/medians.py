@@ -85,7 +85,7 @@ def _compute(nodes: Nodes, tol: float) -> tuple[Array, Floats, Floats]:
     skip_from = 1 + HUGE // nodes.n_features
     _parallel.run(
         kernels.one_medians, nodes.pieces(), nodes.points, nodes.probabilities, nodes.offsets,
-        nodes.total_probabilities, nodes.gravity_centers, tol, MOST_EVALUATIONS, skip_from, medians, spreads, lower,
+        nodes.total_probabilities, tol, MOST_EVALUATIONS, skip_from, medians, spreads, lower,
     )  # fmt: skip
     for node in np.flatnonzero(np.diff(nodes.offsets) >= skip_from):
         medians[node], spreads[node], lower[node] = _huge_median(nodes, int(node), tol)
@@ -96,24 +96,30 @@ def _huge_median(nodes: Nodes, node: int, tol: float) -> tuple[Floats, float, fl
     """Median of one node whose realizations all threads share; the same search, fed with summed parts."""
     d = nodes.n_features
     first, last = int(nodes.offsets[node]), int(nodes.offsets[node + 1])
-    pieces = [(first + a, first + b) for a, b in _parallel.ranges(last - first, max(1, GRAIN // d))]
     total = nodes.total_probabilities[node]
-
-    def summed(center: Floats) -> tuple[Floats, int, float]:
-        parts = np.array(_parallel.run(pull.part_pull, pieces, nodes.points, nodes.probabilities, center))
-        nearest = parts[np.argmin(parts[:, -1])]
-        return parts.sum(axis=0)[:-2], int(nearest[-2]), float(nearest[-1])
-
-    work, state = np.empty((kernels.N_ROWS, d)), np.empty(kernels.N_STATE)
-    if kernels.exact_median(nodes.points, nodes.probabilities, total, work[kernels.HERE], first, last):
-        spread = summed(work[:1].copy())[0][d + pull.COST] / total
-        return work[kernels.HERE], spread, spread
-    kernels.begin(nodes.gravity_centers[node], work, state)
+    chances = nodes.probabilities[first:last]
+    median, work, state = np.empty(d), np.empty((kernels.N_ROWS, d)), np.empty(kernels.N_STATE)
+    if kernels.exact_median(nodes.points, nodes.probabilities, total, median, first, last):
+        spread = _summed_pull(nodes.points[first:last], chances, median[None])[0][d + pull.COST] / total
+        return median, spread, spread
+    local = np.empty((last - first, d))
+    kernels.make_local(nodes.points, local, first, last)
+    local = frozen(local)
+    kernels.begin(local, chances, total, work, state, last - first)
     for _ in range(MOST_EVALUATIONS):
-        out, row, distance = summed(work[kernels.TRIAL : kernels.TRIAL + 1].copy())
-        if kernels.advance(nodes.points, total, tol, out, row, distance, work, state):
+        out, row, distance = _summed_pull(local, chances, work[kernels.TRIAL : kernels.TRIAL + 1].copy())
+        if kernels.advance(local, total, tol, out, row, distance, work, state):
             break
-    return work[kernels.HERE], state[kernels.COST_HERE] / total, state[kernels.LOWER] / total
+    kernels.finish(nodes.points, work, state, median, first)
+    return median, state[kernels.COST_HERE] / total, state[kernels.LOWER] / total
+
+
+def _summed_pull(points: Array, probabilities: Array, center: Floats) -> tuple[Floats, int, float]:
+    """Pull at one center (1, d), number of the nearest realization and distance to it, made by all threads."""
+    pieces = _parallel.ranges(len(points), max(1, GRAIN // points.shape[1]))
+    parts = np.array(_parallel.run(pull.part_pull, pieces, points, probabilities, center))
+    nearest = parts[np.argmin(parts[:, -1])]
+    return parts[:, :-2].sum(axis=0), int(nearest[-2]), float(nearest[-1])
 
 
 def paper_medians(nodes: Nodes) -> tuple[Floats, Floats, NDArray[np.bool_]]:

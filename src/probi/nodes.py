@@ -219,7 +219,7 @@ class Nodes:
                [ 3.19,  0.  ],
                [ 0.  ,  1.6 ],
                [-3.19,  0.  ],
-               [-0.  , -1.6 ]])
+               [ 0.  , -1.6 ]])
         """
         from probi._gaussian import realizations
 
@@ -344,6 +344,8 @@ class Nodes:
             if step == 1:
                 return self._cut(start, max(start, stop))
             return self.take(np.arange(start, stop, step))
+        if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:
+            key = key[0]  # how scikit-learn splits what has a shape
         index = np.asarray(key)
         if index.dtype == bool:
             if index.shape != (len(self),):

@@ -31,6 +31,9 @@ FIRST_QUASI_NEWTON = 3
 # Costs that differ by less are equal but for rounding.
 FLAT = 1e-15
 
+# A realization nearer than this share of the mean distance is where we are.
+SAME_PLACE = 1e-13
+
 # Residual of a collinear node, relative to its length: rounding of coordinates, not geometry.
 COLLINEAR = 1e-12
 
@@ -40,11 +43,11 @@ EVEN = 1e-12
 
 @kernel
 def one_medians(
-    points, probabilities, offsets, totals, gravity, tol, most, skip_from, medians, spreads, lower, start, stop
+    points, probabilities, offsets, totals, tol, most, skip_from, medians, spreads, lower, start, stop
 ):  # fmt: skip
     """1-median of nodes start:stop, to a certified relative error of tol or as near as ``most`` evaluations come.
 
-    IN   gravity (n, d), tol, most, skip_from: nodes with so many realizations are left out
+    IN   totals (n,), tol, most, skip_from: nodes with so many realizations are left out
     OUT  medians (n, d), spreads (n,): expected distance to them, lower (n,): certified lower bound of the best one;
          both given that the node is there
     """
@@ -52,33 +55,62 @@ def one_medians(
     work = np.empty((N_ROWS, d))
     state = np.empty(N_STATE)
     out = np.empty(d + N_SCALARS)
+    local = np.empty((16, d))
     for node in range(start, stop):
         first, last, total = offsets[node], offsets[node + 1], totals[node]
         if last - first >= skip_from:
             continue
         if exact_median(points, probabilities, total, work[HERE], first, last):
-            for f in range(d):
-                out[f] = 0.0
-            spread = add_pull(points, probabilities, 1.0, work, HERE, out, first, last)[0]
-            state[COST_HERE] = state[LOWER] = spread
-        else:
-            begin(gravity[node], work, state)
-            for _ in range(most):
-                out[:] = 0.0
-                _, row, distance = add_pull(points, probabilities, 1.0, work, TRIAL, out, first, last)
-                if advance(points, total, tol, out, row, distance, work, state):
-                    break
-        for f in range(d):
-            medians[node, f] = work[HERE, f]
+            out[:] = 0.0
+            spread, _, _ = add_pull(points, probabilities, 1.0, work, HERE, out, first, last)
+            medians[node, :] = work[HERE]
+            spreads[node] = lower[node] = spread / total
+            continue
+        if last - first > local.shape[0]:
+            local = np.empty((2 * (last - first), d))
+        make_local(points, local, first, last)
+        chances = probabilities[first:last]
+        begin(local, chances, total, work, state, last - first)
+        for _ in range(most):
+            out[:] = 0.0
+            _, row, distance = add_pull(local, chances, 1.0, work, TRIAL, out, 0, last - first)
+            if advance(local, total, tol, out, row, distance, work, state):
+                break
+        finish(points, work, state, medians[node], first)
         spreads[node] = state[COST_HERE] / total
         lower[node] = state[LOWER] / total
 
 
 @kernel
-def begin(gravity, work, state):
+def make_local(points, local, first, last):
+    """Realizations first:last relative to the first of them, as float64.
+
+    Far from the origin these are the same numbers, so the search takes the same path and stops at the same point.
+    """
+    for r in range(first, last):
+        for f in range(points.shape[1]):
+            local[r - first, f] = np.float64(points[r, f]) - np.float64(points[first, f])
+
+
+@kernel
+def finish(points, work, state, median, first):
+    """Write the point found as it is in the space of the points; a realization is copied to the bit."""
+    nearest = first + int(state[NEAREST])
+    for f in range(points.shape[1]):
+        median[f] = points[nearest, f] if state[ON_HERE] > 0.0 else points[first, f] + work[HERE, f]
+
+
+@kernel
+def begin(local, chances, total, work, state, n_realizations):
     """Set the search out from the center of gravity, a 2-approximation already."""
-    for f in range(gravity.shape[0]):
-        work[TRIAL, f] = work[GRAVITY, f] = gravity[f]
+    for f in range(local.shape[1]):
+        work[GRAVITY, f] = 0.0
+    for r in range(n_realizations):
+        share = chances[r] / total
+        for f in range(local.shape[1]):
+            work[GRAVITY, f] += share * local[r, f]
+    for f in range(local.shape[1]):
+        work[TRIAL, f] = work[GRAVITY, f]
     state[COST_HERE] = np.inf
     state[UNBALANCED_HERE] = np.inf
     state[LOWER] = 0.0
@@ -96,7 +128,7 @@ def _dot(work, i, j):
 
 
 @kernel
-def advance(points, total, tol, out, row, distance, work, state):
+def advance(local, total, tol, out, row, distance, work, state):
     """Judge the trial point by its pull ``out`` and choose the next; True when there is nothing more to gain.
 
     The lower bound is the dual value of the unit vectors towards the realizations, shifted so that they balance and
@@ -116,13 +148,14 @@ def advance(points, total, tol, out, row, distance, work, state):
 
     # At the end of float64 costs no longer tell two points apart, but the pull still does.
     flat = cost <= state[COST_HERE] * (1.0 + FLAT) and unbalanced * strength < state[UNBALANCED_HERE]
-    accepted = cost < state[COST_HERE] or flat
+    # A hair beside a realization its share is so large that no step leads away; on it, Vardi and Zhang's does.
+    accepted = cost < state[COST_HERE] or flat or (state[KIND] == TEST and _on_nearest(total, state))
     if accepted:
         state[UNBALANCED_HERE] = unbalanced * strength
         _accept(out, row, distance, work, state)
     if state[COST_HERE] - state[LOWER] <= tol * state[LOWER]:
         return True
-    if accepted and _towards_nearest(points, total, work, state):
+    if accepted and _towards_nearest(local, total, work, state):
         state[KIND] = TEST
         return False
     if not accepted and state[KIND] == WEISZFELD:
@@ -135,6 +168,11 @@ def advance(points, total, tol, out, row, distance, work, state):
         _weiszfeld(work, state)
         state[KIND] = WEISZFELD
     return False
+
+
+@kernel
+def _on_nearest(total, state):
+    return state[NEAREST_DISTANCE] * total <= SAME_PLACE * state[COST_HERE]
 
 
 @kernel
@@ -160,22 +198,23 @@ def _accept(out, row, distance, work, state):
 
 
 @kernel
-def _towards_nearest(points, total, work, state):
+def _towards_nearest(local, total, work, state):
     """Make the nearest realization the trial point if it may be the median and was not tried.
 
     Close to a realization that is the optimum the bound at other points never gets good; at the realization itself it
     is exact. An optimum lies in the direction of the pull, and no farther than a mean distance or so.
     """
     row = int(state[NEAREST])
-    if state[ON_HERE] > 0.0 or state[TESTED] == row or state[NEAREST_DISTANCE] * total > state[COST_HERE]:
+    if state[ON_HERE] > 0.0 or state[NEAREST_DISTANCE] * total > state[COST_HERE]:
         return False
-    towards = 0.0
+    if not _on_nearest(total, state):
+        towards = 0.0
+        for f in range(work.shape[1]):
+            towards += work[PULL, f] * (local[row, f] - work[HERE, f])
+        if state[TESTED] == row or towards <= 0.0:
+            return False
     for f in range(work.shape[1]):
-        towards += work[PULL, f] * (points[row, f] - work[HERE, f])
-    if towards <= 0.0:
-        return False
-    for f in range(work.shape[1]):
-        work[TRIAL, f] = points[row, f]
+        work[TRIAL, f] = local[row, f]
     state[TESTED] = row
     return True
 

@@ -93,10 +93,10 @@ def weiszfeld_moves(sums: Floats, relaxation: float = 1.0) -> Floats:
     pull, reciprocal, on_center = sums[:, :d], sums[:, d + kernels.RECIPROCAL], sums[:, d + kernels.ON_POINT]
     strength = np.sqrt((pull**2).sum(axis=1))
     moving = (strength > on_center) & (reciprocal > 0.0)
-    factor = np.zeros(len(sums))
     # Beside a realization the step is an upper bound's minimum and may be stretched; on one it is not.
-    stretch = np.where(on_center > 0.0, 1.0, relaxation)
-    factor[moving] = (stretch * (1.0 - on_center / strength.clip(min=1e-300)) / reciprocal.clip(min=1e-300))[moving]
+    stretch = np.where(on_center > 0.0, 1.0, relaxation)[moving]
+    factor = np.zeros(len(sums))
+    factor[moving] = stretch * (1.0 - on_center[moving] / strength[moving]) / reciprocal[moving]
     return pull * factor[:, None]
 
 

@@ -1,0 +1,1 @@
+"""Time, peak memory and cost in one table, with the peer beside us; run with ``make bench DATA=folder``."""

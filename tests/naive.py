@@ -86,3 +86,87 @@ def weiszfeld_by_the_papers_rule(node, ratio=0.1, most=15):
         lengths.append(math.dist(new, y))
         y = new
     return y
+
+
+def lloyd_sums(nodes, weights, labels, centers):
+    """Of each center and its nodes: pull, reciprocal distances, mass on the center, cost."""
+    sums = []
+    for c, center in enumerate(centers):
+        pull, reciprocal, here, cost = [0.0] * len(center), 0.0, 0.0, 0.0
+        for node, weight, label in zip(nodes, weights, labels, strict=True):
+            for x, p in node if label == c else []:
+                distance = math.dist(x, center)
+                cost += weight * p * distance
+                if distance == 0.0:
+                    here += weight * p
+                else:
+                    reciprocal += weight * p / distance
+                    pull = [a + weight * p * (xf - cf) / distance for a, xf, cf in zip(pull, x, center, strict=True)]
+        sums.append([*pull, reciprocal, here, cost])
+    return sums
+
+
+def weiszfeld_step(masses, y):
+    """Next place after y for a list of (point, mass): Weiszfeld's step, that of Vardi and Zhang on a point."""
+    away = [(x, mass / math.dist(x, y)) for x, mass in masses if math.dist(x, y) > 0.0]
+    here = sum(mass for x, mass in masses if math.dist(x, y) == 0.0)
+    total = sum(share for _, share in away)
+    if total == 0.0:
+        return y
+    strength = math.hypot(*(sum(share * (x[f] - y[f]) for x, share in away) for f in range(len(y))))
+    if strength <= here:
+        return y
+    target = [sum(share * x[f] for x, share in away) / total for f in range(len(y))]
+    stay = here / strength
+    return [stay * yf + (1.0 - stay) * tf for yf, tf in zip(y, target, strict=True)]
+
+
+def cluster_median_by_the_papers_rule(masses, ratio=0.1, most=15):
+    """From the center of gravity, while a step is at most ``ratio`` times the one before."""
+    y = gravity_center(masses)
+    lengths = []
+    while len(lengths) < most and (len(lengths) < 2 or lengths[-1] <= ratio * lengths[-2]):
+        new = weiszfeld_step(masses, y)
+        lengths.append(math.dist(new, y))
+        y = new
+    return y
+
+
+def p_lloyd(nodes, weights, centers, most_rounds=10):
+    """P-LLOYD++ of section 4.4 from given centers: assign nodes, move centers to medians, until no node moves."""
+    labels = None
+    for _ in range(most_rounds):
+        new = assign(nodes, centers)
+        if new == labels:
+            break
+        labels = new
+        for c in range(len(centers)):
+            masses = [
+                (x, weight * p)
+                for node, weight, label in zip(nodes, weights, labels, strict=True)
+                for x, p in node
+                if label == c
+            ]
+            if sum(mass for _, mass in masses) > 0.0:
+                centers = [*centers[:c], cluster_median_by_the_papers_rule(masses), *centers[c + 1 :]]
+    return centers
+
+
+def weighted_median_on_line(places, shares):
+    """Places of least cost on a line, as an interval (low, high); shares are whole numbers."""
+    half = sum(shares) / 2
+    ordered = sorted((t, s) for t, s in zip(places, shares, strict=True) if s)
+    low = next(t for t, _ in ordered if sum(s for u, s in ordered if u <= t) >= half)
+    high = next(t for t, _ in ordered if sum(s for u, s in ordered if u <= t) > half)
+    return low, high
+
+
+def greedy_draw_probabilities(points, weights, centers, n_candidates):
+    """Chance of each point to be the next center: drawn by mass times distance, of some draws the best is kept."""
+    scores = [w * min(math.dist(x, c) for c in centers) for x, w in zip(points, weights, strict=True)]
+    nodes = [[(x, 1.0)] for x in points]
+    chances = [0.0] * len(points)
+    for drawn in itertools.product(range(len(points)), repeat=n_candidates):
+        costs = [expected_cost(nodes, weights, [*centers, points[i]]) for i in drawn]
+        chances[drawn[costs.index(min(costs))]] += math.prod(scores[i] / sum(scores) for i in drawn)
+    return chances

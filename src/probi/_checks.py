@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probi import _parallel
-from probi._kernels import statistics
 from probi.errors import InputError
 
 Array = NDArray[Any]
@@ -16,8 +15,11 @@ Array = NDArray[Any]
 LARGEST = 1e150
 SMALLEST = 1e-140
 
-# Elements a thread checks at once: enough to hide the call, small enough to share a medium array.
-CHECK_GRAIN = 1 << 20
+# Products of smaller probabilities and distances lose their digits.
+LEAST_PROBABILITY = 1e-300
+
+# Elements a thread checks at once: they stay in its cache from one look to the next.
+CHECK_GRAIN = 1 << 16
 
 
 def frozen(array: Array) -> Array:
@@ -27,14 +29,19 @@ def frozen(array: Array) -> Array:
     return view
 
 
-def as_floats(values: Any, name: str, n_dimensions: int, dtype: Any = None) -> Array:
-    """Return float32 or float64 in native byte order; integers become float64, everything else is refused."""
+def as_array(values: Any, name: str) -> Array:
+    """Return an array of whatever dtype; ragged lists and masked values are refused."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise InputError(f"{name} has masked values. Fill them, or drop the nodes that have them.")
     try:
-        array = np.asarray(values)
+        return np.asarray(values)
     except ValueError as error:
         raise InputError(f"{name} cannot be made an array: {error}.") from None
+
+
+def as_floats(values: Any, name: str, n_dimensions: int, dtype: Any = None) -> Array:
+    """Return float32 or float64 in native byte order; integers become float64, everything else is refused."""
+    array = as_array(values, name)
     if array.dtype.kind not in "fiub":
         raise InputError(f"{name} must be real numbers, but has dtype {array.dtype}. Convert it to float32 or float64.")
     if array.ndim != n_dimensions:
@@ -48,14 +55,16 @@ def as_floats(values: Any, name: str, n_dimensions: int, dtype: Any = None) -> A
 
 
 def check_points(points: Array, offsets: Array | None = None) -> float:
-    """Raise on NaN, infinity and magnitudes whose squares leave float64; return the largest magnitude."""
+    """Raise on NaN, infinity and magnitudes whose squares leave float64; return the largest magnitude.
+
+    Without offsets the points are centers.
+    """
     if points.shape[1] == 0:
         raise InputError(f"Points have no features: their shape is {points.shape}.")
     flat = points.reshape(-1)
-    found = _parallel.run(statistics.largest_magnitude, _parallel.ranges(flat.size, CHECK_GRAIN), flat)
-    magnitude = max(found, default=0.0, key=lambda value: np.inf if np.isnan(value) else value)
+    magnitude = _largest_magnitude(flat)
     if not magnitude <= LARGEST:
-        bad = np.flatnonzero(~(np.abs(flat) <= LARGEST))[0]
+        bad = np.flatnonzero(~(np.abs(flat.astype(np.float64, copy=False)) <= LARGEST))[0]
         row, feature = divmod(int(bad), points.shape[1])
         value = points[row, feature]
         advice = "Divide all coordinates by a constant." if np.isfinite(value) else "Drop the node or repair the value."
@@ -69,9 +78,22 @@ def check_points(points: Array, offsets: Array | None = None) -> float:
     return float(magnitude)
 
 
+def _largest_magnitude(flat: Array) -> float:
+    """Largest absolute value; infinite or NaN if there is such a one."""
+    pieces = _parallel.ranges(flat.size, CHECK_GRAIN)
+    return float(np.max(_parallel.run(_magnitude_of_part, pieces, flat), initial=0.0))
+
+
+def _magnitude_of_part(flat: Array, start: int, stop: int) -> Any:
+    # NumPy's own loops, not a kernel: they are as fast, let other threads run, and hand on NaN, which fast
+    # floating-point loops may lose.
+    part = flat[start:stop]
+    return np.maximum(part.max(), -part.min())
+
+
 def _where(row: int, offsets: Array | None) -> str:
     if offsets is None:
-        return f"Row {row}"
+        return f"Center {row}"
     node = int(np.searchsorted(offsets, row, side="right")) - 1
     if offsets[node + 1] - offsets[node] == 1:
         return f"Node {node}"
@@ -80,22 +102,22 @@ def _where(row: int, offsets: Array | None) -> str:
 
 def check_offsets(offsets: Any, n_points: int) -> Array:
     """Raise unless offsets start at 0, grow, and end at the number of points."""
-    array = np.asarray(offsets)
+    array = as_array(offsets, "offsets")
     if array.dtype.kind not in "iu" and array.size:
         raise InputError(f"Offsets must be integers, but have dtype {array.dtype}.")
     if array.ndim != 1 or array.size == 0:
         raise InputError(f"Offsets must be a 1-D array of n_nodes + 1 numbers, but their shape is {array.shape}.")
     if array[0] != 0:
         raise InputError(f"Offsets must start at 0, but start at {array[0]}.")
-    array = array.astype(np.int64, copy=False)
-    sizes = np.diff(array)
-    if sizes.size and sizes.min() < 1:
-        node = int(np.flatnonzero(sizes < 1)[0])
-        problem = "has no realization" if sizes[node] == 0 else "has offsets that decrease"
+    # Compared, not subtracted: the difference of two offsets may overflow.
+    grows = array[1:] > array[:-1]
+    if not grows.all():
+        node = int(np.flatnonzero(~grows)[0])
+        problem = "has no realization" if array[node] == array[node + 1] else "has offsets that decrease"
         raise InputError(f"Node {node} {problem} (offsets {array[node]} to {array[node + 1]}). Drop the node.")
     if array[-1] != n_points:
         raise InputError(f"Offsets end at {array[-1]}, but there are {n_points} points. They must end there.")
-    return array
+    return array.astype(np.int64, copy=False)
 
 
 def check_probabilities(probabilities: Array, offsets: Array) -> Array:
@@ -123,8 +145,8 @@ def check_probabilities(probabilities: Array, offsets: Array) -> Array:
             f"Node {node} ({rows}) has probabilities that sum to {totals[node]:.6g}, above 1. "
             "Divide them by their sum, or drop the node."
         )
-    if not totals.min() > 0.0:
-        node = int(np.flatnonzero(~(totals > 0.0))[0])
+    if not totals.min() > LEAST_PROBABILITY:
+        node = int(np.flatnonzero(~(totals > LEAST_PROBABILITY))[0])
         raise InputError(f"Node {node} has total probability 0: it is nowhere. Drop it.")
     return totals
 
@@ -138,5 +160,7 @@ def check_weights(weights: Array, n_nodes: int) -> None:
     if not (weights.min() >= 0.0 and weights.max() < np.inf):
         node = int(np.flatnonzero(~((weights >= 0.0) & (weights < np.inf)))[0])
         raise InputError(f"Node {node} has weight {weights[node]}. Weights must be finite and not negative.")
-    if not weights.sum() <= LARGEST:
-        raise InputError(f"The weights sum to {weights.sum():.0e}, so large that a cost overflows. Divide them.")
+    with np.errstate(over="ignore"):
+        total = weights.sum()
+    if not total <= LARGEST:
+        raise InputError(f"The weights sum to {total:.0e}, so large that a cost overflows. Divide them.")

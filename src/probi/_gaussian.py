@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from probi._checks import as_floats
+from probi._checks import as_array, as_floats
 from probi._random import generator
 from probi.errors import InputError
 
@@ -16,6 +16,8 @@ Array = NDArray[Any]
 def realizations(means: Array, covariances: ArrayLike, n: int | None, random_state: Any) -> tuple[Array, Array | None]:
     """Points (n_nodes, m, d) of Gaussian nodes, and their probabilities (n_nodes, m) or None for equal ones."""
     n_nodes, d = means.shape
+    if d == 0:
+        raise InputError(f"Means have no features: their shape is {means.shape}.")
     roots = _roots(covariances, n_nodes, d)
     if n is None:
         shape, chances = _sigma_points(d)
@@ -48,7 +50,10 @@ def _sigma_points(d: int) -> tuple[Array, Array]:
 
 def _roots(covariances: ArrayLike, n_nodes: int, d: int) -> Array:
     """Square roots of the covariances, (n_nodes, d, d); a semidefinite one is fine, as for an exact coordinate."""
-    given = as_floats(covariances, "covariances", np.ndim(covariances), np.float64)
+    array = as_array(covariances, "covariances")
+    # Rounding of what the caller computed may leave small negative eigenvalues and asymmetry.
+    noise = 32 * float(np.finfo(array.dtype if array.dtype.kind == "f" else np.float64).eps)
+    given = as_floats(array, "covariances", array.ndim, np.float64)
     if not np.isfinite(given).all():
         raise InputError("Covariances must be finite.")
     expected = {0: (), 1: (n_nodes,), 2: (d, d), 3: (n_nodes, d, d)}
@@ -65,7 +70,7 @@ def _roots(covariances: ArrayLike, n_nodes: int, d: int) -> Array:
         "is not symmetric",
     )
     values, vectors = np.linalg.eigh(matrices)
-    _refuse(values.min(1) < -1e-8 * np.abs(values).max(1), "has a negative eigenvalue")
+    _refuse(values.min(1) < -d * noise * np.abs(values).max(1), "has a negative eigenvalue")
     roots = (vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]) @ np.swapaxes(vectors, 1, 2)
     return np.broadcast_to(roots, (n_nodes, d, d))
 

@@ -9,8 +9,8 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any
 
@@ -80,39 +80,62 @@ def run(kernel: Callable[..., Any], pieces: Sequence[Range], *arguments: Any) ->
     helpers = min(n_threads(), len(pieces)) - 1
     if helpers < 1 or getattr(_inside, "worker", False):
         return [kernel(*arguments, start, stop) for start, stop in pieces]
+    job = _Job(kernel, pieces, arguments)
+    _submit(job.help, helpers)
+    return job.finish()
 
-    results: list[Any] = [None] * len(pieces)
-    waiting = deque(enumerate(pieces))
 
-    def work() -> None:
+class _Job:
+    """Ranges to work on, shared by the calling thread and its helpers; nobody works on it once it is finished."""
+
+    def __init__(self, kernel: Callable[..., Any], pieces: Sequence[Range], arguments: tuple[Any, ...]) -> None:
+        self._kernel, self._arguments = kernel, arguments
+        self._waiting = deque(enumerate(pieces))
+        self._results: list[Any] = [None] * len(pieces)
+        self._errors: list[BaseException] = []
+        self._n_running = 0
+        self._changed = threading.Condition()
+
+    def help(self) -> None:
+        """Work on ranges until none is left; a helper never submits to the pool it runs on."""
+        _inside.worker = True
+        self._work()
+
+    def finish(self) -> list[Any]:
+        """Work along, wait for the helpers that have begun, and return the results or raise the first error.
+
+        A helper that comes later, because the pool was busy, finds nothing to do.
+        """
+        self._work()
+        with self._changed:
+            self._changed.wait_for(lambda: self._n_running == 0)
+        if self._errors:
+            raise self._errors[0]
+        return self._results
+
+    def _work(self) -> None:
         while True:
+            with self._changed:
+                if not self._waiting:
+                    return
+                index, (start, stop) = self._waiting.popleft()
+                self._n_running += 1
             try:
-                index, (start, stop) = waiting.popleft()
-            except IndexError:
-                return
-            results[index] = kernel(*arguments, start, stop)
-
-    futures = _submit(work, helpers)
-    try:
-        work()
-    finally:
-        waiting.clear()
-        for future in futures:
-            # One that has not started finds nothing left to do: no need to wait for a busy pool.
-            if not future.cancel():
-                future.result()
-    return results
+                self._results[index] = self._kernel(*self._arguments, start, stop)
+            except BaseException as error:
+                self._errors.append(error)
+                self._waiting.clear()
+            finally:
+                with self._changed:
+                    self._n_running -= 1
+                    self._changed.notify_all()
 
 
-def _submit(work: Callable[[], None], helpers: int) -> list[Future[None]]:
-    def marked() -> None:
-        _inside.worker = True  # a kernel's helper never submits to the pool it runs on
-        work()
-
-    try:
-        return [_threads().submit(marked) for _ in range(helpers)]
-    except RuntimeError:
-        return []  # the interpreter is shutting down: the calling thread does it all
+def _submit(task: Callable[[], None], times: int) -> None:
+    # No more threads, or the interpreter is shutting down: the calling thread does what is left.
+    with suppress(RuntimeError):
+        for _ in range(times):
+            _threads().submit(task)
 
 
 def _threads() -> ThreadPoolExecutor:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from probi import _parallel
 from probi._checks import frozen
 from probi._kernels import medians as kernels
-from probi._kernels import pull
+from probi._kernels import pull, statistics
 from probi.errors import InputError, SolverWarning
 from probi.nodes import GRAIN, Nodes
 
@@ -103,14 +103,15 @@ def _huge_median(nodes: Nodes, node: int, tol: float) -> tuple[Floats, float, fl
         spread = _summed_pull(nodes.points[first:last], chances, median[None])[0][d + pull.COST] / total
         return median, spread, spread
     local = np.empty((last - first, d))
-    kernels.make_local(nodes.points, local, first, last)
+    base = statistics.heaviest(nodes.probabilities, first, last)
+    kernels.make_local(nodes.points, base, local, first, last)
     local = frozen(local)
     kernels.begin(local, chances, total, work, state, last - first)
     for _ in range(MOST_EVALUATIONS):
         out, row, distance = _summed_pull(local, chances, work[kernels.TRIAL : kernels.TRIAL + 1].copy())
         if kernels.advance(local, total, tol, out, row, distance, work, state):
             break
-    kernels.finish(nodes.points, work, state, median, first)
+    kernels.finish(nodes.points, base, work, state, median, first)
     return median, state[kernels.COST_HERE] / total, state[kernels.LOWER] / total
 
 

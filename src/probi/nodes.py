@@ -1,6 +1,7 @@
 """Nodes: uncertain objects in one flat layout, checked once, never changed."""
 
 import math
+import os
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Self
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from probi import _parallel
-from probi._checks import as_floats, check_offsets, check_points, check_probabilities, check_weights, frozen
+from probi._checks import as_array, as_floats, check_offsets, check_points, check_probabilities, check_weights, frozen
 from probi._kernels import statistics
 from probi.errors import InputError
 
@@ -99,7 +100,7 @@ class Nodes:
         self.total_probabilities, self.magnitude = parts["total_probabilities"], parts["magnitude"]
         # Arrays with a row a node, or tuples of them, by name: they are cut and taken along with the nodes.
         self._statistics: dict[str, Any] = parts["statistics"]
-        self._lock = threading.RLock()
+        self._lock, self._lock_owner = threading.RLock(), os.getpid()
         return self
 
     @classmethod
@@ -117,15 +118,15 @@ class Nodes:
         """Certain nodes: each row of an (n, d) array is where a node is for sure."""
         points = frozen(as_floats(X, "X", 2))
         n_nodes = len(points)
-        magnitude = check_points(points)
+        offsets = frozen(np.arange(n_nodes + 1))
         return cls._trusted(
             points=points,
             probabilities=frozen(np.ones(n_nodes, points.dtype)),
-            offsets=frozen(np.arange(n_nodes + 1)),
+            offsets=offsets,
             weights=_weights(weights, n_nodes),
             ids=_ids(ids, n_nodes),
             total_probabilities=frozen(np.ones(n_nodes)),
-            magnitude=magnitude,
+            magnitude=check_points(points, offsets),
             statistics={},
         )
 
@@ -146,8 +147,10 @@ class Nodes:
         """Nodes with the same number of realizations: ``X`` (n, m, d), ``probabilities`` (n, m) or None for 1/m."""
         points = as_floats(X, "X", 3)
         n_nodes, n_each, n_features = points.shape
-        if n_nodes and n_each == 0:
-            raise InputError(f"X has shape {points.shape}: its nodes have no realization.")
+        if n_features == 0 or (n_nodes and n_each == 0):
+            raise InputError(
+                f"X has shape {points.shape}: its nodes have no {'realization' if n_features else 'features'}."
+            )
         if probabilities is not None:
             probabilities = as_floats(probabilities, "probabilities", 2, points.dtype)
             if probabilities.shape != (n_nodes, n_each):
@@ -169,11 +172,13 @@ class Nodes:
             As in :class:`Nodes`.
         """
         points = as_floats(X, "X", 2)
-        if hasattr(P, "tocoo"):
-            entries = P.tocoo()
-            shape, rows, columns, values = entries.shape, entries.row, entries.col, entries.data
-            order = np.lexsort((columns, rows))
-            rows, columns, values = rows[order], columns[order], values[order]
+        if hasattr(P, "tocsr"):
+            if len(P.shape) != 2:
+                raise InputError(f"P must have 2 dimensions, but its shape is {P.shape}.")
+            entries = P.tocsr().copy()
+            entries.sum_duplicates()  # entries that stand twice mean their sum; also sorts the columns
+            shape, columns, values = entries.shape, entries.indices, entries.data
+            rows = np.repeat(np.arange(shape[0]), np.diff(entries.indptr))
         else:
             dense = as_floats(P, "P", 2)
             shape = dense.shape
@@ -318,6 +323,9 @@ class Nodes:
 
     def statistic(self, name: str, compute: Callable[[], Any]) -> Any:
         """Return a cached array (or tuple of arrays) with a row a node, computed once, by one thread, on first use."""
+        if self._lock_owner != os.getpid():
+            # In a forked child, where the thread that may have held it does not exist.
+            self._lock, self._lock_owner = threading.RLock(), os.getpid()
         with self._lock:
             if name not in self._statistics:
                 self._statistics[name] = compute()
@@ -375,7 +383,8 @@ class Nodes:
         if chosen.size and not (-len(self) <= chosen.min() and chosen.max() < len(self)):
             worst = chosen.max() if chosen.max() >= len(self) else chosen.min()
             raise IndexError(f"There is no node {worst}: the numbers go from 0 to {len(self) - 1}.")
-        chosen = np.where(chosen < 0, chosen + len(self), chosen).astype(np.int64)
+        chosen = chosen.astype(np.int64)
+        chosen = np.where(chosen < 0, chosen + len(self), chosen)
         sizes = np.diff(self.offsets)[chosen]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         rows = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], sizes)
@@ -392,7 +401,7 @@ class Nodes:
             "weights": chosen(self.weights),
             "ids": None if self.ids is None else chosen(self.ids),
             "total_probabilities": chosen(self.total_probabilities),
-            "statistics": {name: _each(chosen, value) for name, value in self._statistics.items()},
+            "statistics": {name: _each(chosen, value) for name, value in dict(self._statistics).items()},
         }
         return self._trusted(**self._parts() | flat | by_node)
 
@@ -403,13 +412,14 @@ class Nodes:
             raise InputError(f"Factors have shape {values.shape}, but there are {self.n_features} features.")
         if values.dtype.kind not in "fiub" or not np.isfinite(values).all():
             raise InputError("Factors must be finite numbers.")
-        points = frozen(self.points * values.astype(self.dtype))
+        with np.errstate(over="ignore"):
+            points = frozen((self.points * values.astype(np.float64)).astype(self.dtype))
         changed = {"points": points, "magnitude": check_points(points, self.offsets), "statistics": {}}
         return self._trusted(**self._parts() | changed)
 
     def reweighted(self, weights: ArrayLike) -> Self:
         """The same nodes with other weights; what was computed of them is kept."""
-        kept = {name: value for name, value in self._statistics.items() if name != "mass"}
+        kept = {name: value for name, value in dict(self._statistics).items() if name != "mass"}
         return self._trusted(**self._parts() | {"weights": _weights(weights, len(self)), "statistics": kept})
 
     def __eq__(self, other: object) -> bool:
@@ -467,7 +477,7 @@ def _weights(weights: ArrayLike | None, n_nodes: int) -> Floats:
 def _ids(ids: ArrayLike | None, n_nodes: int) -> Array | None:
     if ids is None:
         return None
-    array = np.asarray(ids)
+    array = as_array(ids, "ids")
     if array.shape != (n_nodes,):
         raise InputError(f"Ids have shape {array.shape}, but there are {n_nodes} nodes.")
     return frozen(array)

@@ -2,6 +2,6 @@
 
 A kernel trusts its input, raises nothing, keeps no state and draws no random numbers. All arithmetic is float64,
 whatever the dtype of the data: sums lose nothing, float32 squares cannot overflow, and on the machines measured the
-loops wait for memory anyway. Every exact distance goes through ``squared_distance``, so the same pair gives the same
-bits wherever it is computed.
+loops wait for memory anyway. Every exact distance goes through ``squared_distance``. Inlined into two places it may
+still be rounded in two ways, so numbers that are compared for a tie come from one call.
 """

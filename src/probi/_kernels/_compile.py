@@ -5,9 +5,9 @@ from typing import Any
 
 import numba
 
-# Reassociation lets LLVM use vector registers in a sum. NaN and infinity keep their meaning (no "nnan", no "ninf"):
-# the validating kernel must see them.
-FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
+# Reassociation lets LLVM use vector registers in a sum. No "arcp": a division that becomes a product in one place and
+# not in another makes equal distances differ. No check for NaN may stand in a kernel: even so, x - x is 0 to LLVM.
+FASTMATH = {"reassoc", "contract"}
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -49,16 +49,16 @@ def reassign(
         nearest[node] += moves[labels[node]]
         other[node] -= second_largest if labels[node] == largest_at else largest
         safe = max(other[node], halves[labels[node]]) if other[node] > -np.inf else -np.inf
-        if nearest[node] * (1.0 + relative) + slack < safe:
-            continue
-        if safe > -np.inf and 2 * (offsets[node + 1] - offsets[node]) <= k:
-            # One exact distance may save k bounds, and for a node of few realizations it is cheaper.
-            nearest[node] = (
-                expected_distance(points, probabilities, offsets, node, centers, labels[node]) / totals[node]
-            )
+        kept = nearest[node] * (1.0 + relative) + slack < safe
+        # One exact distance may save k bounds, and for a node of few realizations it is cheaper.
+        tighten = not kept and safe > -np.inf and 2 * (offsets[node + 1] - offsets[node]) <= k
+        if tighten or (kept and exact):
+            own = expected_distance(points, probabilities, offsets, node, centers, labels[node])
+            nearest[node] = own / totals[node]
             evaluations += 1
-            if nearest[node] * (1.0 + relative) + slack < safe:
-                continue
+            kept = nearest[node] * (1.0 + relative) + slack < safe
+        if kept:
+            continue
         todo[n_todo] = node
         n_todo += 1
 
@@ -105,24 +105,27 @@ def _settle(
         labels[node], nearest[node], other[node] = best, upper, runner_up
         return 0
 
-    evaluations = 1
+    evaluations = 0
     total = totals[node]
-    distance = expected_distance(points, probabilities, offsets, node, centers, best) / total
-    if n_candidates > 1:
-        guess = best
-        for c in range(k):
+    guess = best
+    distance = np.inf
+    for turn in range(k + 1):
+        # The guess first, then the others by index. All go through one call: the compiler may round the same sum
+        # differently in two places, and equal centers must get equal distances for the lowest index to win.
+        c = guess if turn == 0 else turn - 1
+        if turn > 0:
             if c == guess or squared[c] > squared_reach:
                 continue
             lower = np.sqrt(squared[c]) * (1.0 - relative) - slack
             if lower > distance:
                 runner_up = min(runner_up, lower)
                 continue
-            evaluations += 1
-            rival = expected_distance(points, probabilities, offsets, node, centers, c) / total
-            if rival < distance or (rival == distance and c < best):
-                runner_up = min(runner_up, distance)
-                distance, best = rival, c
-            else:
-                runner_up = min(runner_up, rival)
+        evaluations += 1
+        rival = expected_distance(points, probabilities, offsets, node, centers, c) / total
+        if rival < distance or (rival == distance and c < best):
+            runner_up = min(runner_up, distance)
+            distance, best = rival, c
+        else:
+            runner_up = min(runner_up, rival)
     labels[node], nearest[node], other[node] = best, distance, runner_up
     return evaluations

@@ -8,6 +8,7 @@ import numpy as np
 
 from probi._kernels._compile import kernel
 from probi._kernels.pull import COST, N_SCALARS, ON_POINT, RECIPROCAL, add_pull
+from probi._kernels.statistics import heaviest
 
 # Rows of the workspace: where we are, its pull, where we look, its pull, center of gravity, direction; then the
 # curvature pairs of L-BFGS.
@@ -17,8 +18,8 @@ N_ROWS = 6 + 2 * MEMORY
 
 # Slots of the state.
 COST_HERE, RECIPROCAL_HERE, ON_HERE, NEAREST, NEAREST_DISTANCE, LOWER, TESTED, KIND, N_PAIRS, N_ACCEPTED = range(10)
-UNBALANCED_HERE = 10
-N_STATE = 11
+UNBALANCED_HERE, STEP = 10, 11
+N_STATE = 12
 FIRST, WEISZFELD, QUASI_NEWTON, TEST = 0.0, 1.0, 2.0, 3.0
 
 # Any factor in (0, 2) lowers the cost, because Weiszfeld's step is the minimum of a quadratic upper bound; its
@@ -27,6 +28,9 @@ RELAXATION = 1.7
 
 # Before that many accepted points the pairs say little about the curvature at the optimum.
 FIRST_QUASI_NEWTON = 3
+
+# A quasi-Newton step that raises the cost is shortened to a quarter, down to this; then Weiszfeld's is taken.
+LEAST_STEP = 0.01
 
 # Costs that differ by less are equal but for rounding.
 FLAT = 1e-15
@@ -61,43 +65,45 @@ def one_medians(
         if last - first >= skip_from:
             continue
         if exact_median(points, probabilities, total, work[HERE], first, last):
-            out[:] = 0.0
+            out.fill(0.0)
             spread, _, _ = add_pull(points, probabilities, 1.0, work, HERE, out, first, last)
-            medians[node, :] = work[HERE]
+            for f in range(d):
+                medians[node, f] = work[HERE, f]
             spreads[node] = lower[node] = spread / total
             continue
         if last - first > local.shape[0]:
             local = np.empty((2 * (last - first), d))
-        make_local(points, local, first, last)
+        base = heaviest(probabilities, first, last)
+        make_local(points, base, local, first, last)
         chances = probabilities[first:last]
         begin(local, chances, total, work, state, last - first)
         for _ in range(most):
-            out[:] = 0.0
+            out.fill(0.0)
             _, row, distance = add_pull(local, chances, 1.0, work, TRIAL, out, 0, last - first)
             if advance(local, total, tol, out, row, distance, work, state):
                 break
-        finish(points, work, state, medians[node], first)
+        finish(points, base, work, state, medians[node], first)
         spreads[node] = state[COST_HERE] / total
         lower[node] = state[LOWER] / total
 
 
 @kernel
-def make_local(points, local, first, last):
-    """Realizations first:last relative to the first of them, as float64.
+def make_local(points, base, local, first, last):
+    """Realizations first:last relative to the one in row ``base``, as float64.
 
     Far from the origin these are the same numbers, so the search takes the same path and stops at the same point.
     """
     for r in range(first, last):
         for f in range(points.shape[1]):
-            local[r - first, f] = np.float64(points[r, f]) - np.float64(points[first, f])
+            local[r - first, f] = np.float64(points[r, f]) - np.float64(points[base, f])
 
 
 @kernel
-def finish(points, work, state, median, first):
+def finish(points, base, work, state, median, first):
     """Write the point found as it is in the space of the points; a realization is copied to the bit."""
     nearest = first + int(state[NEAREST])
     for f in range(points.shape[1]):
-        median[f] = points[nearest, f] if state[ON_HERE] > 0.0 else points[first, f] + work[HERE, f]
+        median[f] = points[nearest, f] if state[ON_HERE] > 0.0 else points[base, f] + work[HERE, f]
 
 
 @kernel
@@ -136,7 +142,8 @@ def advance(local, total, tol, out, row, distance, work, state):
     mass and m the center of gravity. Mass on y itself balances up to its own size.
     """
     d = work.shape[1]
-    work[TRIAL_PULL, :] = out[:d]
+    for f in range(d):
+        work[TRIAL_PULL, f] = out[f]
     cost, on_point = out[d + COST], out[d + ON_POINT]
     strength = np.sqrt(_dot(work, TRIAL_PULL, TRIAL_PULL))
     unbalanced = max(0.0, strength - on_point) / strength if strength > 0.0 else 0.0
@@ -161,6 +168,10 @@ def advance(local, total, tol, out, row, distance, work, state):
     if not accepted and state[KIND] == WEISZFELD:
         return True  # a step that must lower the cost does not: only rounding is left
     if not accepted and state[KIND] == QUASI_NEWTON:
+        if state[STEP] > LEAST_STEP:
+            state[STEP] *= 0.25
+            _stride(work, state)
+            return False
         state[N_PAIRS] = 0.0
     if state[ON_HERE] == 0.0 and state[N_ACCEPTED] >= FIRST_QUASI_NEWTON and _quasi_newton(work, state):
         state[KIND] = QUASI_NEWTON
@@ -256,9 +267,15 @@ def _quasi_newton(work, state):
             work[DIRECTION, f] += (alpha[back] - beta) * work[s, f]
     if not _dot(work, DIRECTION, PULL) > 0.0:
         return False
-    for f in range(d):
-        work[TRIAL, f] = work[HERE, f] + work[DIRECTION, f]
+    state[STEP] = 1.0
+    _stride(work, state)
     return True
+
+
+@kernel
+def _stride(work, state):
+    for f in range(work.shape[1]):
+        work[TRIAL, f] = work[HERE, f] + state[STEP] * work[DIRECTION, f]
 
 
 @kernel
@@ -274,7 +291,7 @@ def exact_median(points, probabilities, total, out, start, stop):
                 out[f] = points[r, f]
             return True
     along = np.empty(stop - start)
-    if not _places_on_line(points, along, start, stop):
+    if not _places_on_line(points, probabilities, along, start, stop):
         return False
     order = np.argsort(along)
     below = 0.0
@@ -297,28 +314,32 @@ def exact_median(points, probabilities, total, out, start, stop):
 
 
 @kernel
-def _places_on_line(points, along, start, stop):
+def _places_on_line(points, probabilities, along, start, stop):
     """Coordinate of each realization on the line through them all; False if there is none.
 
-    The line goes through the first realization and the first that differs from it; most nodes fail at the next one.
+    The line goes through the heaviest realization and the first that differs from it; most nodes fail at the next one.
     """
     d = points.shape[1]
+    base = heaviest(probabilities, start, stop)
     direction = np.zeros(d)
     length = 0.0
     for r in range(start, stop):
+        along[r - start] = 0.0
+        if probabilities[r] == 0.0:
+            continue
         place = 0.0
         for f in range(d):
-            place += direction[f] * (np.float64(points[r, f]) - np.float64(points[start, f]))
+            place += direction[f] * (np.float64(points[r, f]) - np.float64(points[base, f]))
         squared_residual = 0.0
         squared_length = 0.0
         for f in range(d):
-            difference = np.float64(points[r, f]) - np.float64(points[start, f])
+            difference = np.float64(points[r, f]) - np.float64(points[base, f])
             squared_length += difference * difference
             squared_residual += (difference - place * direction[f]) ** 2
         if length == 0.0 and squared_length > 0.0:
             length = place = np.sqrt(squared_length)
             for f in range(d):
-                direction[f] = (np.float64(points[r, f]) - np.float64(points[start, f])) / length
+                direction[f] = (np.float64(points[r, f]) - np.float64(points[base, f])) / length
         elif squared_residual > COLLINEAR * COLLINEAR * squared_length:
             return False
         along[r - start] = place
@@ -338,20 +359,24 @@ def stepped_medians(points, probabilities, offsets, gravity, ratio, most, median
     center = np.empty((1, d))
     out = np.empty(d + N_SCALARS)
     for node in range(start, stop):
-        center[0, :] = gravity[node]
+        for f in range(d):
+            center[0, f] = gravity[node, f]
         hit[node] = False
         before = earlier = 0.0
         for step in range(most + 1):
-            out[:] = 0.0
+            out.fill(0.0)
             spread, _, _ = add_pull(points, probabilities, 1.0, center, 0, out, offsets[node], offsets[node + 1])
             if out[d + ON_POINT] > 0.0:
                 hit[node] = True
                 break
-            length = np.sqrt(np.sum(out[:d] ** 2)) / out[d + RECIPROCAL]
             if step == most or (step >= 2 and before > ratio * earlier):
                 break
-            earlier, before = before, length
+            squared_length = 0.0
             for f in range(d):
-                center[0, f] += out[f] / out[d + RECIPROCAL]
-        medians[node, :] = center[0]
+                move = out[f] / out[d + RECIPROCAL]
+                center[0, f] += move
+                squared_length += move * move
+            earlier, before = before, np.sqrt(squared_length)
+        for f in range(d):
+            medians[node, f] = center[0, f]
         spreads[node] = spread

@@ -23,7 +23,7 @@ def add_pull(points, probabilities, weight, centers, c, out, start, stop):
     for r in range(start, stop):
         distance = np.sqrt(squared_distance(points, r, centers, c))
         expected += probabilities[r] * distance
-        if distance < nearest_distance:
+        if distance < nearest_distance and probabilities[r] > 0.0:
             nearest, nearest_distance = r, distance
         mass = weight * probabilities[r]
         if distance > 0.0:

@@ -1,25 +1,9 @@
-"""What is computed once for each node: total probability, center of gravity, variance; and the check of the data."""
+"""What is computed once for each node: center of gravity and variance."""
 
 import numpy as np
 
 from probi._kernels._compile import kernel
 from probi._kernels.geometry import squared_distance
-
-
-@kernel
-def largest_magnitude(flat, start, stop):
-    """Largest absolute value of flat[start:stop], NaN if there is one.
-
-    ``not (x <= largest)`` would also catch NaN but does not vectorise; a sum of ``x - x`` does: it is 0 for finite
-    values and NaN for NaN and both infinities.
-    """
-    largest = 0.0
-    poison = 0.0
-    for i in range(start, stop):
-        value = abs(flat[i])
-        largest = max(largest, np.float64(value))
-        poison += value - value
-    return largest + poison
 
 
 @kernel
@@ -31,18 +15,29 @@ def node_moments(points, probabilities, offsets, totals, gravity, variances, sta
     """
     d = points.shape[1]
     for node in range(start, stop):
-        first = offsets[node]
+        first, last = offsets[node], offsets[node + 1]
+        base = heaviest(probabilities, first, last)
         center = gravity[node]
         for f in range(d):
             center[f] = 0.0
-        for r in range(first, offsets[node + 1]):
-            # Relative to the node's first realization: far from the origin nothing is lost to cancellation.
+        for r in range(first, last):
+            # Relative to one realization: far from the origin nothing is lost to cancellation.
             share = probabilities[r] / totals[node]
             for f in range(d):
-                center[f] += share * (np.float64(points[r, f]) - np.float64(points[first, f]))
+                center[f] += share * (np.float64(points[r, f]) - np.float64(points[base, f]))
         for f in range(d):
-            center[f] += points[first, f]
-        total = 0.0
-        for r in range(first, offsets[node + 1]):
-            total += probabilities[r] * squared_distance(points, r, gravity, node)
-        variances[node] = total / totals[node]
+            center[f] += points[base, f]
+        variance = 0.0
+        for r in range(first, last):
+            variance += probabilities[r] / totals[node] * squared_distance(points, r, gravity, node)
+        variances[node] = variance
+
+
+@kernel
+def heaviest(probabilities, first, last):
+    """First of the most likely realizations first:last; one that counts, to take others relative to it."""
+    best = first
+    for r in range(first, last):
+        if probabilities[r] > probabilities[best]:
+            best = r
+    return best

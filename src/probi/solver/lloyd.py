@@ -76,9 +76,9 @@ def one_round(problem: Problem, lloyd: Lloyd) -> None:
     """
     lloyd.assign()
     sums = lloyd.sums()
+    sums[:, problem.n_free : lloyd.nodes.n_features] = 0.0  # no pull moves a center off the ground
     centers = lloyd.centers + weiszfeld_moves(sums, RELAXATION)
-    centers[:, problem.n_free :] = 0.0
-    empty = np.flatnonzero(np.bincount(lloyd.assignment.labels, minlength=len(centers)) == 0)
+    empty = np.flatnonzero(np.bincount(lloyd.assignment.labels, lloyd.nodes.mass, minlength=len(centers)) == 0.0)
     if len(empty):
         excess = problem.excess(lloyd.assignment.nearest)
         worst = np.argsort(-excess, kind="stable")[: len(empty)]
@@ -91,13 +91,17 @@ def weiszfeld_moves(sums: Floats, relaxation: float = 1.0) -> Floats:
     """Weiszfeld's step of each center, in the form of Vardi and Zhang where mass lies on the center itself."""
     d = sums.shape[1] - kernels.N_SCALARS
     pull, reciprocal, on_center = sums[:, :d], sums[:, d + kernels.RECIPROCAL], sums[:, d + kernels.ON_POINT]
-    strength = np.sqrt((pull**2).sum(axis=1))
-    moving = (strength > on_center) & (reciprocal > 0.0)
-    # Beside a realization the step is an upper bound's minimum and may be stretched; on one it is not.
-    stretch = np.where(on_center > 0.0, 1.0, relaxation)[moving]
+    pulled = reciprocal > 0.0
+    # As lengths, in the units of space: squares of tiny masses would vanish.
+    moves, hold = np.zeros(pull.shape), np.zeros(len(sums))
+    moves[pulled] = pull[pulled] / reciprocal[pulled, None]
+    hold[pulled] = on_center[pulled] / reciprocal[pulled]
+    length = np.sqrt((moves**2).sum(axis=1))
+    moving = length > hold
     factor = np.zeros(len(sums))
-    factor[moving] = stretch * (1.0 - on_center[moving] / strength[moving]) / reciprocal[moving]
-    return pull * factor[:, None]
+    # Beside a realization the step is an upper bound's minimum and may be stretched; on one it is not.
+    factor[moving] = np.where(hold > 0.0, 1.0, relaxation)[moving] * (1.0 - hold[moving] / length[moving])
+    return moves * factor[:, None]
 
 
 def p_lloyd(nodes: Nodes, centers: Floats, max_iter: int) -> tuple[Floats, int]:

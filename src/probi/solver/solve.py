@@ -26,6 +26,10 @@ N_INIT = {"default": 10, "paper": 1}
 # A start is dropped or kept long before it has converged; what a last per mille would bring is the same for all.
 START_TOL = 1e-3
 
+# With no more coordinates than this, starts are also tried on the nodes themselves: nodes with two distant realizations
+# are not well described by a median, and here it costs next to nothing.
+SMALL = 1 << 17
+
 
 def solve(
     nodes: Nodes,
@@ -89,7 +93,10 @@ def solve(
 def few_distinct(result: Result) -> str:
     """Say that some clusters are empty; the estimators say it with a class of scikit-learn's."""
     k = len(result.centers)
-    return f"Only {result.n_distinct} of {k} clusters have a node: there are not enough distinct nodes."
+    return (
+        f"Only {result.n_distinct} of {k} clusters have a node. There are too few distinct nodes, or, with "
+        'preset="paper", a center lost all of its nodes.'
+    )
 
 
 def solved(
@@ -122,22 +129,24 @@ def solved(
 def _check(nodes: Nodes, n_clusters: int, preset: str, n_init: int | None, max_iter: int | None, tol: float) -> None:
     if not isinstance(nodes, Nodes):
         raise InputError(f"Expected Nodes, not {type(nodes).__name__}. Nodes.from_points takes an array of points.")
-    whole: Any = n_clusters
-    if isinstance(whole, bool) or not isinstance(whole, (int, np.integer)) or whole < 1:
-        raise InputError(f"n_clusters is {n_clusters!r}, but must be a whole number of at least 1.")
+    for name, value in (("n_clusters", n_clusters), ("n_init", n_init), ("max_iter", max_iter)):
+        if (value is not None or name == "n_clusters") and not _is_count(value):
+            raise InputError(f"{name} is {value!r}, but must be a whole number of at least 1.")
     if n_clusters > len(nodes):
         raise InputError(
             f"n_clusters={n_clusters} is more than n_samples={len(nodes)}, the nodes there are. Ask for fewer."
         )
     if preset not in PRESETS:
         raise InputError(f"preset is {preset!r}, but must be one of {', '.join(PRESETS)}.")
-    for name, value in (("n_init", n_init), ("max_iter", max_iter)):
-        if value is not None and value < 1:
-            raise InputError(f"{name} is {value}, but must be at least 1.")
-    if not tol >= 0.0:
-        raise InputError(f"tol is {tol}, but must not be negative.")
+    share: Any = tol
+    if isinstance(share, bool) or not isinstance(share, (int, float, np.number)) or not share >= 0.0:
+        raise InputError(f"tol is {tol!r}, but must be a number that is not negative.")
     if not nodes.mass.any():
         raise InputError("All weights are zero: nothing counts, so there is nothing to solve.")
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= 1)
 
 
 def _solve(
@@ -146,7 +155,8 @@ def _solve(
 ) -> tuple[Floats, int]:  # fmt: skip
     problem = Problem.of(nodes)
     lifted = problem.lifted()
-    best = None
+    small = not nodes.is_certain and nodes.n_realizations * nodes.n_features <= SMALL
+    best, finalists = None, []
     for start in range(n_init):
         stream = np.random.default_rng(rng.integers(2**63))
         centers = seed(lifted, n_clusters, stream) if init is None else lifted.raised(init)
@@ -156,6 +166,8 @@ def _solve(
             print(f"start {start + 1}/{n_init}: cost of medians {tried.cost:.6g} after {n_rounds} rounds")
         if best is None or tried.cost < best.cost:
             best = tried
+        if small:
+            finalists.append(_on_nodes(problem, centers, max_iter, tol))
     assert best is not None
     if init is None:
         search = Swaps(lifted, best.centers, np.random.default_rng(rng.integers(2**63)))
@@ -163,11 +175,16 @@ def _solve(
         if verbose:
             print(f"swaps: cost of medians {search.cost:.6g}")
     descend(lifted, best, max_iter, tol)
-    final = Lloyd(nodes, best.centers[:, : nodes.n_features])
-    n_rounds = descend(problem, final, max_iter, tol)
+    finalists.append(_on_nodes(problem, best.centers, max_iter, tol))
+    final, n_rounds = min(finalists, key=lambda found: found[0].cost)
     if verbose:
         print(f"nodes: cost {final.cost:.6g} after {n_rounds} rounds")
     return final.centers, n_rounds
+
+
+def _on_nodes(problem: Problem, centers: Floats, max_iter: int, tol: float) -> tuple[Lloyd, int]:
+    lloyd = Lloyd(problem.nodes, np.ascontiguousarray(centers[:, : problem.nodes.n_features]))
+    return lloyd, descend(problem, lloyd, max_iter, tol)
 
 
 def patience(n_clusters: int) -> int:
@@ -200,8 +217,7 @@ def finished(nodes: Nodes, centers: Floats, n_iter: int, keep_order: bool) -> Re
     """Evaluate centers on all nodes, exactly, and put them into their order."""
     k = len(centers)
     if not keep_order:
-        mass = _summed(assign(nodes, centers), nodes.mass, k)
-        centers = np.ascontiguousarray(centers[np.lexsort((*centers.T[::-1], -mass))])
+        centers = _by_falling_mass(nodes, centers)
     # Assigned in their order, not renamed: the lowest index wins a tie.
     found = Assignment(nodes)
     found.update(centers, np.zeros(k), exact=True)
@@ -225,6 +241,20 @@ def finished(nodes: Nodes, centers: Floats, n_iter: int, keep_order: bool) -> Re
         n_iter=n_iter,
         n_distinct=int(np.count_nonzero(count)),
     )
+
+
+def _by_falling_mass(nodes: Nodes, centers: Floats) -> Floats:
+    """Centers in order of falling mass; equal ones by coordinates.
+
+    A node between two centers goes to the first of them, so a new order may change the masses: sort again.
+    """
+    for _ in range(len(centers)):
+        mass = _summed(assign(nodes, centers), nodes.mass, len(centers))
+        order = np.lexsort((*centers.T[::-1], -mass))
+        centers = np.ascontiguousarray(centers[order])
+        if (order == np.arange(len(order))).all():
+            break
+    return centers
 
 
 def _summed(labels: NDArray[np.int32], values: Floats, k: int) -> Floats:

@@ -41,12 +41,14 @@ class Swaps:
         """Try swaps until ``patience`` of them have failed one after the other."""
         failures = 0
         while failures < patience and self.problem.excess(self._nearest).any():
-            better = self._try()
-            if better is None:
-                failures += 1
-            else:
-                failures = 0
+            before, better = (self.cost, self.centers), self._try()
+            if better is not None:
                 self._settle(better)
+                if self.cost < before[0]:
+                    failures = 0
+                    continue
+                self._settle(before[1])  # rounding gave a gain that is none
+            failures += 1
         return self.centers
 
     def _settle(self, centers: Floats) -> None:

@@ -1,0 +1,83 @@
+"""What ``import probi`` loads and offers, each in a fresh process."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import probi
+
+# SciPy is not among them: Numba imports its bare package to look at the version. probi must not add to that.
+OPTIONAL = ("sklearn", "pyarrow", "matplotlib", "dask", "distributed", "pyspark", "pandas", "jinja2", "typer", "rich")
+
+
+def in_a_fresh_process(code):
+    """What a script prints as JSON."""
+    environment = os.environ | {"PYTHONPATH": str(Path(probi.__file__).resolve().parent.parent)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+LOADED = """
+import json, sys
+import {first}
+before = set(sys.modules)
+import {then}
+print(json.dumps([sorted(sys.modules), sorted(set(sys.modules) - before)]))
+"""
+
+
+def test_nothing_optional_is_loaded():
+    loaded, by_probi = in_a_fresh_process(LOADED.format(first="numba", then="probi"))
+    assert "probi.nodes" in by_probi
+    assert [name for name in loaded if name.split(".")[0] in OPTIONAL] == []
+    assert [name for name in by_probi if name.split(".")[0] == "scipy"] == []
+
+
+def test_that_would_be_seen():
+    # The same look at a module that does load scikit-learn and SciPy.
+    loaded, by_then = in_a_fresh_process(LOADED.format(first="numba", then="sklearn.cluster"))
+    assert any(name.split(".")[0] in OPTIONAL for name in loaded)
+    assert any(name.split(".")[0] == "scipy" for name in by_then)
+
+
+def test_nothing_is_compiled():
+    code = """
+import importlib, json, pkgutil
+import probi
+from probi import _kernels
+counts = {}
+for module in pkgutil.iter_modules(_kernels.__path__):
+    for name, thing in vars(importlib.import_module(f"probi._kernels.{module.name}")).items():
+        if hasattr(thing, "signatures"):
+            counts[f"{module.name}.{name}"] = len(thing.signatures)
+print(json.dumps(counts))
+"""
+    counts = in_a_fresh_process(code)
+    assert "statistics.node_moments" in counts
+    assert {name for name, n_compiled in counts.items() if n_compiled} == set()
+
+
+def test_public_names_exist_and_are_listed():
+    code = """
+import json
+import probi
+listed = dir(probi)
+missing = [name for name in probi.__all__ if not hasattr(probi, name)]
+print(json.dumps([probi.__all__, listed, missing]))
+"""
+    names, listed, missing = in_a_fresh_process(code)
+    assert missing == []
+    assert len(set(names)) == len(names) > 0
+    assert set(names) <= set(listed)
+
+
+def test_a_star_brings_the_public_names():
+    code = "import json\nfrom probi import *\nprint(json.dumps([Nodes.__name__, solve.__name__, PLloyd.__name__]))"
+    assert in_a_fresh_process(code) == ["Nodes", "solve", "PLloyd"]
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error():
+    assert not hasattr(probi, "no_such_name")

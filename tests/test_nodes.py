@@ -1,0 +1,808 @@
+"""Nodes: how they are made, cut and carried, and the statistics that are computed once for each of them."""
+
+import copy
+import math
+import pickle
+import threading
+import time
+
+import naive
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from strategies import build, coordinates, nodes
+
+import probi
+from probi import Nodes, _parallel
+from probi import nodes as nodes_module
+
+ARRAYS = ("points", "probabilities", "offsets", "weights", "ids", "total_probabilities")
+STATISTICS = ("mass", "gravity_centers", "variances")
+
+
+def three(dtype=np.float64):
+    """Three nodes with 2, 1 and 3 realizations, weights and ids; the second is absent half of the time."""
+    return Nodes(
+        np.array([[0, 0], [4, 0], [7, 7], [1, 0], [2, 0], [3, 9]], dtype),
+        np.array([0.25, 0.75, 0.5, 0.25, 0.25, 0.5], dtype),
+        [0, 2, 3, 6],
+        weights=[1, 2, 3],
+        ids=["a", "b", "c"],
+    )
+
+
+def as_lists(some):
+    """Nodes as tests/naive.py wants them: lists of (point, probability), of the values that are really stored."""
+    return [
+        [(tuple(x), p) for x, p in zip(part.points.tolist(), part.probabilities.tolist(), strict=True)] for part in some
+    ]
+
+
+def assert_same_statistics(some, other):
+    for name in STATISTICS:
+        assert_array_equal(getattr(some, name), getattr(other, name))
+
+
+# -- how they are made --------------------------------------------------------------------------------------------
+
+
+def test_constructor_keeps_what_it_was_given():
+    some = three()
+    assert_array_equal(some.points, [[0, 0], [4, 0], [7, 7], [1, 0], [2, 0], [3, 9]])
+    assert_array_equal(some.probabilities, [0.25, 0.75, 0.5, 0.25, 0.25, 0.5])
+    assert_array_equal(some.offsets, [0, 2, 3, 6])
+    assert_array_equal(some.weights, [1, 2, 3])
+    assert_array_equal(some.ids, ["a", "b", "c"])
+    assert_array_equal(some.total_probabilities, [1, 0.5, 1])
+    assert (len(some), some.n_realizations, some.n_features, some.shape) == (3, 6, 2, (3, 2))
+    assert not some.is_certain
+    assert some.magnitude == 9
+
+
+def test_constructor_without_probabilities_makes_them_equal():
+    some = Nodes([[0], [1], [2], [3], [4]], None, [0, 1, 5])
+    assert_array_equal(some.probabilities, [1, 0.25, 0.25, 0.25, 0.25])
+    assert_array_equal(some.weights, [1, 1])
+    assert some.ids is None
+
+
+def test_from_points_makes_certain_nodes():
+    X = [[1.0, 2.0], [3.0, 4.0]]
+    some = Nodes.from_points(X, weights=[2, 3], ids=[7, 8])
+    assert some == Nodes(X, [1, 1], [0, 1, 2], weights=[2, 3], ids=[7, 8])
+    assert some.is_certain
+
+
+@pytest.mark.parametrize(("n_rows", "n_nodes"), [(12, 3), (11, 2), (8, 2), (3, 0)])
+def test_from_groups_leaves_out_an_incomplete_last_group(n_rows, n_nodes):
+    X = np.arange(2.0 * n_rows).reshape(n_rows, 2)
+    some = Nodes.from_groups(X, size=4)
+    assert some == Nodes(X[: 4 * n_nodes], None, np.arange(n_nodes + 1) * 4)
+    assert len(some) == n_nodes
+
+
+def test_from_dense_is_one_node_a_row():
+    X, P = np.arange(12.0).reshape(2, 3, 2), np.array([[0.5, 0.25, 0.25], [0.1, 0.2, 0.3]])
+    expected = Nodes(X.reshape(6, 2), P.reshape(6), [0, 3, 6], weights=[4, 5], ids=["x", "y"])
+    assert Nodes.from_dense(X, P, weights=[4, 5], ids=["x", "y"]) == expected
+    assert_array_equal(Nodes.from_dense(X).probabilities, np.full(6, 1 / 3))
+
+
+POINTS = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0], [6.0, 7.0]])
+CHANCES = np.array([[0.5, 0.0, 0.25, 0.25], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.125]])
+
+
+def test_from_matrix_of_a_dense_matrix():
+    some = Nodes.from_matrix(POINTS, CHANCES, weights=[1, 2, 3], ids=[4, 5, 6])
+    expected = Nodes(POINTS[[0, 2, 3, 1, 3]], [0.5, 0.25, 0.25, 1, 0.125], [0, 3, 4, 5], [1, 2, 3], [4, 5, 6])
+    assert some == expected
+
+
+@pytest.mark.parametrize("layout", ["csr_array", "csr_matrix", "csc_array", "coo_array", "coo_matrix", "lil_array"])
+def test_from_matrix_of_a_sparse_matrix_is_the_same(layout):
+    sparse = getattr(scipy.sparse, layout)(CHANCES)
+    assert Nodes.from_matrix(POINTS, sparse) == Nodes.from_matrix(POINTS, CHANCES)
+
+
+def test_from_matrix_of_unsorted_entries_is_the_same():
+    rows, columns = np.nonzero(CHANCES)
+    order = [3, 1, 4, 0, 2]
+    sparse = scipy.sparse.coo_array((CHANCES[rows, columns][order], (rows[order], columns[order])), CHANCES.shape)
+    assert Nodes.from_matrix(POINTS, sparse) == Nodes.from_matrix(POINTS, CHANCES)
+
+
+def test_from_matrix_drops_explicit_zeros():
+    rows, columns = np.indices(CHANCES.shape).reshape(2, -1)
+    sparse = scipy.sparse.coo_array((CHANCES.reshape(-1), (rows, columns)), CHANCES.shape)
+    assert sparse.nnz == CHANCES.size
+    assert Nodes.from_matrix(POINTS, sparse) == Nodes.from_matrix(POINTS, CHANCES)
+
+
+@pytest.mark.parametrize(
+    "sparse",
+    [
+        scipy.sparse.coo_array(([0.25, 0.5, 0.25, 1.0], ([0, 0, 0, 1], [1, 0, 1, 2])), (2, 4)),
+        scipy.sparse.csr_array(([0.25, 0.5, 0.25, 1.0], [1, 0, 1, 2], [0, 3, 4]), (2, 4)),
+    ],
+    ids=["coo", "csr"],
+)
+def test_from_matrix_adds_up_entries_that_stand_twice(sparse):
+    # That is what scipy.sparse means by them: toarray() adds them up.
+    assert Nodes.from_matrix(POINTS, sparse) == Nodes.from_matrix(POINTS, [[0.5, 0.5, 0, 0], [0, 0, 1, 0]])
+    assert sparse.nnz == 4  # the caller's matrix is as it was
+
+
+# -- Gaussian errors ----------------------------------------------------------------------------------------------
+
+ELLIPSE = np.array([[4.0, 1.5, 0.0], [1.5, 2.0, -0.5], [0.0, -0.5, 1.0]])
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 10, 300])
+def test_sigma_points_of_a_round_gaussian_have_its_mean_norm(d):
+    some = Nodes.from_gaussian(np.zeros((1, d)), 1.0)
+    mean_norm = math.sqrt(2) * math.exp(math.lgamma((d + 1) / 2) - math.lgamma(d / 2))
+    assert_allclose(probi.expected_distances(some, np.zeros((1, d))), mean_norm, rtol=1e-12)
+    assert some.n_realizations == 2 * d + 1
+    assert some.probabilities.min() > 0
+
+
+def test_sigma_points_have_the_mean_and_the_covariance():
+    means = np.array([[1.0, -2.0, 3.0], [1e4, 0.0, -5.0]])
+    some = Nodes.from_gaussian(means, [ELLIPSE, np.eye(3)], weights=[2, 3], ids=["p", "q"])
+    assert_allclose(some.gravity_centers, means, rtol=1e-12)
+    assert_allclose(some.total_probabilities, 1, rtol=1e-15)
+    for node, covariance in zip(some, [ELLIPSE, np.eye(3)], strict=True):
+        away = node.points - node.gravity_centers
+        assert_allclose(away.T @ (node.probabilities[:, None] * away), covariance, atol=1e-9)
+    assert_array_equal(some.weights, [2, 3])
+    assert_array_equal(some.ids, ["p", "q"])
+
+
+def test_covariances_may_be_one_for_all_or_variances():
+    means = np.arange(6.0).reshape(3, 2)
+    one = Nodes.from_gaussian(means, 4.0)
+    for covariances in ([4.0, 4.0, 4.0], 4 * np.eye(2), [4 * np.eye(2)] * 3):
+        assert_allclose(Nodes.from_gaussian(means, covariances).points, one.points, atol=1e-12)
+    assert_allclose(Nodes.from_gaussian(means, [1.0, 4.0, 9.0]).variances, [2, 8, 18], rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_semidefinite_covariances_are_fine(dtype):
+    # Rounding leaves a small negative eigenvalue, of the size of the dtype's precision.
+    for seed in range(20):
+        axis = np.random.default_rng(seed).normal(size=3).astype(dtype)
+        some = Nodes.from_gaussian(np.zeros((1, 3), dtype), np.outer(axis, axis))
+        assert_allclose(some.variances, axis @ axis, rtol=1e-5)
+    assert_array_equal(Nodes.from_gaussian([[1.0, 2.0]], 0.0).points, np.tile([1.0, 2.0], (5, 1)))
+
+
+@pytest.mark.parametrize(
+    ("covariances", "problem"),
+    [
+        ([[1.0, 2.0], [2.0, 1.0]], "negative eigenvalue"),
+        ([np.eye(2), np.eye(2), -np.eye(2)], "node 2 has a negative eigenvalue"),
+        ([[1.0, 0.5], [0.0, 1.0]], "not symmetric"),
+        ([1.0, -1.0, 1.0], "node 1 is negative"),
+        (-1.0, "negative"),
+        (np.eye(3), "shape"),
+        ([1.0, 2.0], "shape"),
+        (np.ones((3, 2, 2, 2)), "shape"),
+        (np.nan, "finite"),
+        ("round", "real numbers"),
+    ],
+)
+def test_bad_covariances_are_refused(covariances, problem):
+    with pytest.raises(probi.InputError, match=problem):
+        Nodes.from_gaussian(np.zeros((3, 2)), covariances)
+
+
+def test_draws_have_the_mean_and_the_covariance():
+    # 9 comparisons at 5 standard errors: a right program fails for one seed in 190,000, and the seed is fixed.
+    n, mean = 20_000, np.array([10.0, -20.0, 30.0])
+    some = Nodes.from_gaussian([mean], ELLIPSE, n=n, random_state=1)
+    assert some.n_realizations == n
+    assert_array_equal(some.probabilities, np.full(n, 1 / n))
+    away = some.points - mean
+    assert (np.abs(away.mean(0)) < 5 * np.sqrt(np.diag(ELLIPSE) / n)).all()
+    error = np.abs(away.T @ away / n - ELLIPSE)
+    assert (error < 5 * np.sqrt((np.outer(np.diag(ELLIPSE), np.diag(ELLIPSE)) + ELLIPSE**2) / n)).all()
+
+
+def test_draws_follow_the_seed():
+    def draw(random_state):
+        return Nodes.from_gaussian([[0.0], [5.0]], 1.0, n=4, random_state=random_state)
+
+    assert draw(1) == draw(1)
+    assert draw(1) != draw(2)
+    assert draw(None) != draw(None)
+    assert draw(np.random.RandomState(1)) == draw(np.random.RandomState(1))
+    one = np.random.default_rng(1)
+    assert draw(one) == draw(1)
+    assert draw(one) != draw(1)  # a generator goes on where it was
+
+
+@pytest.mark.parametrize("random_state", [-1, 0.5, "seven"])
+def test_bad_seeds_are_refused(random_state):
+    with pytest.raises(probi.InputError, match="random_state"):
+        Nodes.from_gaussian([[0.0]], 1.0, n=2, random_state=random_state)
+
+
+def test_no_draws_are_refused():
+    with pytest.raises(probi.InputError, match="at least one"):
+        Nodes.from_gaussian([[0.0]], 1.0, n=0)
+
+
+# -- dtypes and memory --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given_as", "stored_as"),
+    [
+        ("float32", "float32"),
+        ("float64", "float64"),
+        ("float16", "float32"),
+        (">f4", "float32"),
+        (">f8", "float64"),
+        ("int8", "float64"),
+        ("uint64", "float64"),
+        (">i4", "float64"),
+        ("bool", "float64"),
+        ("longdouble", "float64"),
+    ],
+)
+def test_dtypes(given_as, stored_as):
+    X = np.array([[1, 0], [0, 1], [1, 1], [0, 0]], given_as)
+    probabilities = np.array([1, 0, 0, 1], given_as)
+    expected = np.array(X, stored_as)
+    makers = [Nodes.from_points, lambda X: Nodes.from_groups(X, 2), lambda X: Nodes(X, probabilities, [0, 2, 4])]
+    for some in [make(X) for make in makers] + [Nodes.from_dense(X.reshape(2, 2, 2))]:
+        assert some.dtype == stored_as
+        assert some.dtype.isnative
+        assert some.points.dtype == some.probabilities.dtype == some.dtype
+        assert some.weights.dtype == some.total_probabilities.dtype == np.float64
+        assert_array_equal(some.points, expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_points_and_their_dtype_decide(dtype):
+    some = Nodes(np.zeros((2, 1), dtype), np.array([0.1, 0.2], np.float64), np.array([0, 2], ">i2"))
+    assert some.probabilities.dtype == dtype
+    assert some.offsets.dtype == np.int64
+    assert Nodes.from_gaussian(np.zeros((1, 2), dtype), 1.0).dtype == dtype
+    assert Nodes.from_matrix(POINTS.astype(dtype), CHANCES).dtype == dtype
+    assert three(dtype).scaled([2.0, 3.0]).dtype == dtype
+    assert three(dtype).reweighted([1, 1, 1]).dtype == dtype
+
+
+def test_arrays_in_another_order_are_the_same_nodes():
+    X = np.arange(12.0).reshape(4, 3)
+    assert Nodes.from_groups(np.asfortranarray(X), 2) == Nodes.from_groups(X, 2)
+    assert Nodes.from_points(np.repeat(X, 2, axis=0)[::2]) == Nodes.from_points(X)
+    assert Nodes.from_points(X[::-1]).points.flags.c_contiguous
+
+
+def test_arrays_are_not_copied_where_the_dtype_allows():
+    X, P, weights, ids = np.zeros((4, 2), np.float32), np.full(4, 0.5, np.float32), np.ones(2), np.arange(2)
+    some = Nodes(X, P, [0, 2, 4], weights, ids)
+    for name, given_array in {"points": X, "probabilities": P, "weights": weights, "ids": ids}.items():
+        assert np.shares_memory(getattr(some, name), given_array)
+
+
+MADE_IN_MANY_WAYS = {
+    "constructor": three,
+    "from_points": lambda: Nodes.from_points(np.zeros((3, 2)), weights=np.ones(3), ids=np.arange(3)),
+    "slice": lambda: three()[0:2],
+    "take": lambda: three().take([2, 0]),
+    "concat": lambda: Nodes.concat([three(), three()]),
+    "scaled": lambda: three().scaled(2.0),
+    "reweighted": lambda: three().reweighted([1.0, 1.0, 1.0]),
+    "pickle": lambda: pickle.loads(pickle.dumps(three())),
+}
+
+
+@pytest.mark.parametrize("way", MADE_IN_MANY_WAYS)
+def test_arrays_are_read_only(way):
+    some = MADE_IN_MANY_WAYS[way]()
+    for name in ARRAYS + STATISTICS:
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(some, name)[0] = 0
+
+
+@pytest.mark.parametrize("way", MADE_IN_MANY_WAYS)
+def test_statistics_of_parts_are_read_only_too(way):
+    whole = MADE_IN_MANY_WAYS[way]()
+    assert_same_statistics(whole, whole)
+    for some in (whole[0:2], whole.take([0, 1]), whole.reweighted(whole.weights), Nodes.concat([whole, whole])):
+        for name in STATISTICS:
+            with pytest.raises(ValueError, match="read-only"):
+                getattr(some, name)[0] = 0
+
+
+def test_the_callers_arrays_stay_writable_and_as_they_were():
+    given_arrays = {
+        "points": np.arange(8.0).reshape(4, 2),
+        "probabilities": np.array([0.5, 0.5, 0.25, 0.25]),
+        "offsets": np.array([0, 2, 4]),
+        "weights": np.array([1.0, 2.0]),
+        "ids": np.array([5, 6]),
+    }
+    before = copy.deepcopy(given_arrays)
+    some = Nodes(**given_arrays)
+    assert_same_statistics(some, some)
+    for name, array in given_arrays.items():
+        assert_array_equal(array, before[name])
+        assert array.flags.writeable
+
+
+# -- parts and copies ---------------------------------------------------------------------------------------------
+
+
+def test_concat_puts_parts_one_after_the_other():
+    whole = three()
+    assert Nodes.concat([whole[:1], whole[1:1], whole[1:]]) == whole
+    assert Nodes.concat([whole]) == whole
+    joined = Nodes.concat([whole, whole[1:2]])
+    assert as_lists(joined) == as_lists(whole) + as_lists(whole)[1:2]
+    assert_array_equal(joined.weights, [1, 2, 3, 2])
+    assert_array_equal(joined.ids, ["a", "b", "c", "b"])
+    assert_array_equal(joined.total_probabilities, [1, 0.5, 1, 0.5])
+
+
+def test_concat_knows_the_largest_magnitude():
+    parts = [Nodes.from_points([[1.0]]), Nodes.from_points([[-8.0]]), Nodes.from_points([[2.0]])]
+    assert Nodes.concat(parts).magnitude == 8
+
+
+def test_concat_of_two_dtypes_is_float64():
+    joined = Nodes.concat([three(np.float32), three(np.float64)])
+    assert joined == Nodes.concat([three(np.float64), three(np.float64)])
+
+
+@pytest.mark.parametrize(
+    ("parts", "problem"),
+    [
+        ([], "nothing"),
+        ([Nodes.from_points([[1.0]]), Nodes.from_points([[1.0, 2.0]])], "features"),
+        ([Nodes.from_points([[1.0]], ids=[1]), Nodes.from_points([[1.0]])], "ids"),
+    ],
+)
+def test_concat_of_what_does_not_fit_is_refused(parts, problem):
+    with pytest.raises(probi.InputError, match=problem):
+        Nodes.concat(parts)
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [slice(None), slice(1, 3), slice(2), slice(-1, None), slice(1, 1), slice(2, 1), slice(9, 12), slice(None, None, 2),
+     slice(None, None, -1)],
+    ids=str,
+)  # fmt: skip
+def test_slices_are_slices_of_lists(cut):
+    whole = three()
+    part = whole[cut]
+    assert as_lists(part) == as_lists(whole)[cut]
+    assert part.weights.tolist() == whole.weights.tolist()[cut]
+    assert part.ids.tolist() == whole.ids.tolist()[cut]
+    assert part.offsets[0] == 0
+    assert part.offsets[-1] == part.n_realizations
+
+
+def test_a_slice_is_a_view():
+    whole = three()
+    assert_same_statistics(whole, whole)
+    part = whole[1:3]
+    for name in (*ARRAYS, *STATISTICS):
+        if name != "offsets":  # they start at 0 again
+            assert np.shares_memory(getattr(part, name), getattr(whole, name))
+
+
+def test_take_in_any_order_and_more_than_once():
+    whole = three()
+    part = whole.take([2, -2, 2, 0, -3])
+    expected = [2, 1, 2, 0, 0]
+    assert as_lists(part) == [as_lists(whole)[i] for i in expected]
+    assert part.weights.tolist() == [3, 2, 3, 1, 1]
+    assert part.ids.tolist() == ["c", "b", "c", "a", "a"]
+    assert part.total_probabilities.tolist() == [1, 0.5, 1, 1, 1]
+    assert whole[[2, -2, 2, 0, -3]] == part
+    assert whole[np.array([2, 1, 2, 0, 0], np.uint8)] == part
+    assert whole[[2, -2, 2, 0, -3], ...] == part  # as scikit-learn splits what has a shape
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.int64, np.uint64])
+def test_take_of_more_nodes_than_the_dtype_counts(dtype):
+    whole = Nodes.from_points(np.arange(70_000.0)[:, None])
+    assert_array_equal(whole.take(np.array([5, 100], dtype)).points, [[5], [100]])
+
+
+def test_take_of_nothing():
+    whole = three()
+    for part in (whole.take([]), whole[[]], whole[np.zeros(3, bool)], whole[3:]):
+        assert part == whole[0:0]
+        assert len(part) == part.n_realizations == 0
+        assert part.shape == (0, 2)
+
+
+@pytest.mark.parametrize("index", [3, -4, [0, 3], [-4], np.array([2**40])])
+def test_a_node_that_is_not_there_is_an_index_error(index):
+    with pytest.raises(IndexError, match="no node"):
+        three()[index]
+    with pytest.raises(IndexError, match="no node"):
+        three().take(np.atleast_1d(index))
+
+
+@pytest.mark.parametrize("index", [0.5, "a", [[0, 1]], None, [0.0, 1.0]])
+def test_what_is_no_index_is_refused(index):
+    with pytest.raises(probi.InputError, match="integers"):
+        three()[index]
+
+
+def test_a_number_gives_one_node_and_a_loop_gives_all():
+    whole = three()
+    assert whole[1] == whole[-2] == whole[1:2]
+    assert Nodes.concat(list(whole)) == whole
+
+
+def test_masks():
+    whole = three()
+    assert whole[np.array([True, False, True])] == whole[[True, False, True]] == whole.take([0, 2])
+    for mask in ([True, False], [True] * 4, True):
+        with pytest.raises(probi.InputError, match="mask"):
+            whole[mask]
+
+
+@given(nodes(), st.data())
+def test_take_matches_lists(some, data):
+    index = data.draw(st.lists(st.integers(-len(some), len(some) - 1), max_size=8))
+    assert as_lists(build(some).take(index)) == [some[i] for i in index]
+
+
+def test_scaled_multiplies_each_feature():
+    whole = three()
+    part = whole.scaled([2.0, -0.5])
+    assert_array_equal(part.points, whole.points * [2.0, -0.5])
+    assert (part.magnitude, whole.scaled(3).magnitude) == (14, 27)
+    for name in ("probabilities", "offsets", "weights", "ids", "total_probabilities"):
+        assert_array_equal(getattr(part, name), getattr(whole, name))
+    assert_array_equal(whole.scaled(2).points, 2 * whole.points)
+
+
+def test_scaled_forgets_the_statistics():
+    whole = three()
+    assert_same_statistics(whole, whole)
+    assert_allclose(whole.scaled(2).variances, 4 * whole.variances, rtol=1e-15)
+    assert_allclose(whole.scaled(2).gravity_centers, 2 * whole.gravity_centers, rtol=1e-15)
+
+
+def test_scaled_by_a_factor_beyond_float32():
+    some = Nodes.from_points(np.full((2, 1), 1e30, np.float32))
+    assert_allclose(some.scaled(1e-46).points, 1e-16, rtol=1e-6)
+
+
+@pytest.mark.parametrize("factors", [[1.0, 2.0, 3.0], [[1.0, 2.0]], [np.nan, 1.0], np.inf, "a", 1j])
+def test_bad_factors_are_refused(factors):
+    with pytest.raises(probi.InputError, match="Factors"):
+        three().scaled(factors)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scaled_beyond_the_largest_number_is_refused(dtype):
+    with pytest.raises(probi.InputError):
+        three(dtype).scaled(1e308)
+
+
+def test_reweighted_changes_weights_and_mass_only():
+    whole = three()
+    before = whole.mass, whole.gravity_centers
+    part = whole.reweighted([5, 0, 7])
+    assert_array_equal(part.weights, [5, 0, 7])
+    assert_array_equal(part.mass, [5, 0, 7])
+    assert_array_equal(part.reweighted([1, 1, 1]).mass, [1, 0.5, 1])
+    assert part.gravity_centers is before[1]
+    assert whole.mass is before[0]
+    assert_array_equal(part.ids, whole.ids)
+    assert part.points is whole.points
+
+
+# -- equality, repr, pickle ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("points", [[0.0], [1.0], [9.0]]),
+        ("points", np.array([[0], [1], [2]], np.float32)),
+        ("points", [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]]),
+        ("probabilities", [0.5, 0.5, 0.5]),
+        ("offsets", [0, 1, 3]),
+        ("weights", [1.0, 3.0]),
+        ("ids", ["x", "z"]),
+        ("ids", [1, 2]),
+        ("ids", None),
+    ],
+)
+def test_nodes_that_differ_in_one_thing_are_not_equal(name, value):
+    same = {
+        "points": [[0.0], [1.0], [2.0]],
+        "probabilities": [0.25, 0.5, 0.5],
+        "offsets": [0, 2, 3],
+        "weights": [1.0, 2.0],
+        "ids": ["x", "y"],
+    }
+    assert Nodes(**same) == Nodes(**same)
+    assert Nodes(**same) != Nodes(**(same | {name: value}))
+
+
+def test_nodes_are_equal_to_nothing_else_and_have_no_hash():
+    assert three() != 3
+    assert three() != three().points.tolist()
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(three())
+
+
+def test_what_was_computed_does_not_matter_for_equality():
+    some = three()
+    assert_same_statistics(some, some)
+    assert some == three()
+
+
+@pytest.mark.parametrize(
+    ("some", "text"),
+    [
+        (Nodes.from_points(np.zeros((1, 1), np.float32)),
+         "Nodes(1 node, 1 realization (1 a node), 1 feature, float32, mass 1)"),
+        (Nodes.from_dense(np.zeros((1000, 2, 3))),
+         "Nodes(1,000 nodes, 2,000 realizations (2 a node), 3 features, float64, mass 1,000)"),
+        (three(), "Nodes(3 nodes, 6 realizations (1 to 3 a node), 2 features, float64, mass 5)"),
+        (three()[:0], "Nodes(0 nodes, 0 realizations, 2 features, float64, mass 0)"),
+    ],
+)  # fmt: skip
+def test_repr(some, text):
+    assert repr(some) == text
+
+
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_pickle_round_trip(protocol, dtype):
+    some = three(dtype)
+    assert_same_statistics(some, some)
+    back = pickle.loads(pickle.dumps(some, protocol))
+    assert back == some
+    assert back.magnitude == some.magnitude
+    assert_array_equal(back.total_probabilities, some.total_probabilities)
+    assert_same_statistics(back, some)
+    assert copy.deepcopy(some) == some
+
+
+def test_pickle_with_buffers_out_of_band():
+    buffers = []
+    some = three()
+    data = pickle.dumps(some, protocol=5, buffer_callback=buffers.append)
+    assert buffers
+    back = pickle.loads(data, buffers=buffers)
+    assert back == some
+    assert_same_statistics(back, some)
+
+
+def test_pickle_of_a_slice_holds_nothing_else():
+    whole = Nodes.from_points(np.zeros((10_000, 10)))
+    assert len(pickle.dumps(whole[:10])) < len(pickle.dumps(whole)) / 100
+
+
+# -- statistics ---------------------------------------------------------------------------------------------------
+
+
+@given(nodes(), st.sampled_from([np.float32, np.float64]), st.data())
+def test_statistics_match_the_definition(some, dtype, data):
+    weights = data.draw(st.lists(st.floats(0, 10), min_size=len(some), max_size=len(some)))
+    built = build(some, weights, dtype)
+    stored = as_lists(built)  # float32 is rounded once, when it is stored; all sums are float64
+    assert_allclose(built.total_probabilities, [naive.total_probability(node) for node in stored], rtol=1e-12)
+    masses = [w * naive.total_probability(node) for w, node in zip(weights, stored, strict=True)]
+    assert_allclose(built.mass, masses, rtol=1e-12)
+    assert_allclose(built.gravity_centers, [naive.gravity_center(node) for node in stored], rtol=1e-12, atol=1e-12)
+    assert_allclose(built.variances, [naive.variance(node) for node in stored], rtol=1e-12, atol=1e-12)
+
+
+@given(nodes())
+def test_splitting_a_realization_changes_nothing(some):
+    whole = build(some)
+    split = build([[(x, p / 2) for x, p in node for _ in range(2)] for node in some])  # the same distributions
+    assert_allclose(split.mass, whole.mass, rtol=1e-12)
+    assert_allclose(split.gravity_centers, whole.gravity_centers, rtol=1e-12, atol=1e-12)
+    assert_allclose(split.variances, whole.variances, rtol=1e-12, atol=1e-12)
+
+
+@given(st.lists(st.lists(st.integers(-800, 800).map(lambda x: x / 8), min_size=2, max_size=6), min_size=1, max_size=5))
+def test_moving_far_away_changes_no_variance(places):
+    # Multiples of 1/8 move by 1e6 without rounding: what changes is the kernel's doing.
+    near = build([[((x, -x), 1 / (len(node) + 1)) for x in [*node, 200.0]] for node in places])
+    far = Nodes(near.points + 1e6, near.probabilities, near.offsets)
+    assert (near.variances > 0).all()
+    assert_allclose(far.variances, near.variances, rtol=1e-9)
+    assert_allclose(far.gravity_centers, near.gravity_centers + 1e6, rtol=1e-15)
+
+
+@given(st.lists(coordinates, min_size=1, max_size=5), st.floats(0.01, 1.0))
+def test_certain_nodes_are_their_own_gravity_centers(places, present):
+    points = np.array(places)[:, None]
+    for some in (Nodes.from_points(points), Nodes(points, np.full(len(points), present), np.arange(len(points) + 1))):
+        assert some.is_certain
+        assert some.gravity_centers is some.points
+        assert_array_equal(some.variances, np.zeros(len(points)))
+
+
+def test_a_realization_that_never_happens_changes_nothing():
+    some = Nodes([[0.0], [50.0], [2.0]], [0.5, 0.0, 0.5], [0, 3])
+    assert_array_equal(some.gravity_centers, [[1]])
+    assert_array_equal(some.variances, [1])
+
+
+def test_statistics_are_computed_once():
+    some = three()
+    for name in STATISTICS:
+        assert getattr(some, name) is getattr(some, name)
+
+
+def test_statistics_are_computed_once_when_threads_ask_at_once():
+    some = three()
+    together = threading.Barrier(8)
+    computed, got = [], []
+
+    def compute():
+        time.sleep(0.02)  # long enough for the others to come
+        computed.append(np.zeros(3))
+        return computed[-1]
+
+    def ask():
+        together.wait(20)
+        got.append((some.statistic("slow", compute), some.gravity_centers, some.variances, some.mass))
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(computed) == 1
+    assert len(got) == 8
+    assert all(one is first for mine in got for one, first in zip(mine, got[0], strict=True))
+
+
+def test_a_statistic_that_failed_is_computed_again():
+    some = three()
+    with pytest.raises(ZeroDivisionError):
+        some.statistic("ratio", lambda: 1 / 0)
+    assert some.statistic("ratio", lambda: 5) == 5
+
+
+def test_parts_carry_what_was_computed():
+    whole = three()
+    never = pytest.fail
+    pair = whole.statistic("pair", lambda: (np.arange(3), np.arange(6).reshape(3, 2)))
+    assert_same_statistics(whole, whole)
+    for part, index in [(whole[1:], [1, 2]), (whole.take([2, 0]), [2, 0]), (whole[::2], [0, 2])]:
+        for name in STATISTICS:
+            assert_array_equal(getattr(part, name), getattr(whole, name)[index])
+        for carried, computed in zip(part.statistic("pair", never), pair, strict=True):
+            assert_array_equal(carried, computed[index])
+    joined = Nodes.concat([whole[1:], whole[:1]])
+    assert_array_equal(joined.statistic("pair", never)[0], [1, 2, 0])
+    assert_array_equal(whole.reweighted([1, 1, 1]).statistic("pair", never)[1], pair[1])
+
+
+@given(nodes(min_size=2), st.data())
+def test_carried_statistics_are_those_computed_afresh(some, data):
+    cut = data.draw(st.integers(0, len(some)))
+    computed, fresh = build(some), build(some)
+    assert_same_statistics(computed, computed)
+    assert_same_statistics(computed[cut:], fresh[cut:])
+    assert_same_statistics(computed.take([0, -1]), fresh.take([0, -1]))
+    # One part knows its statistics and the other does not: what is missing is computed.
+    assert_same_statistics(Nodes.concat([computed[:cut], fresh[cut:]]), fresh)
+
+
+def test_a_part_is_cut_while_another_thread_computes():
+    whole = three()
+
+    class Slow:
+        """A statistic that takes so long to cut that another thread adds one meanwhile."""
+
+        def __getitem__(self, key):
+            thread = threading.Thread(target=whole.statistic, args=("another", lambda: np.zeros(3)))
+            thread.start()
+            thread.join(0.2)  # it may have to wait until the cut is done
+            return self
+
+    whole.statistic("slow", Slow)
+    assert whole[1:] == three()[1:]
+
+
+# -- pieces -------------------------------------------------------------------------------------------------------
+
+
+def covered(pieces):
+    return [node for start, stop in pieces for node in range(start, stop)]
+
+
+@given(nodes(max_size=12), st.integers(1, 60), st.one_of(st.none(), st.integers(1, 4)))
+def test_pieces_cover_all_nodes_once_in_order(some, grain, at_most):
+    built = build(some)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nodes_module, "GRAIN", grain)
+        pieces = built.pieces(at_most)
+    assert covered(pieces) == list(range(len(some)))
+    assert all(start < stop for start, stop in pieces)
+    if at_most is not None:
+        assert len(pieces) <= at_most
+
+
+@given(nodes(max_size=12), st.integers(1, 60))
+def test_pieces_are_about_equal(some, grain):
+    built = build(some)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nodes_module, "GRAIN", grain)
+        pieces = built.pieces()
+    for start, stop in pieces:
+        # A realization or the start of a node is one row of work; the first node of a piece may be of any size.
+        rows = built.offsets[stop] - built.offsets[start + 1] + stop - (start + 1)
+        assert rows * built.n_features <= grain
+
+
+def test_pieces_of_one_huge_node_between_small_ones():
+    huge = 4 * nodes_module.GRAIN
+    sizes = [2, 2, 2, huge, 2, 2, 2]
+    offsets = np.cumsum([0, *sizes])
+    some = Nodes(np.zeros((offsets[-1], 1)), None, offsets)
+    assert covered(some.pieces()) == list(range(7))
+    assert covered(some.pieces(2)) == list(range(7))
+    assert len(some.pieces()) > 1
+
+
+def test_no_nodes_have_no_pieces():
+    assert three()[:0].pieces() == []
+
+
+def test_more_work_has_more_pieces():
+    assert len(three().pieces()) == 1
+    assert len(Nodes.from_points(np.zeros((nodes_module.GRAIN, 2))).pieces()) == 4
+
+
+def test_pieces_and_statistics_do_not_depend_on_threads(monkeypatch):
+    monkeypatch.setattr(nodes_module, "GRAIN", 64)
+    some = Nodes.from_dense(np.random.default_rng(3).normal(size=(200, 3, 2)))
+    pieces, variances, gravity = some.pieces(), some.variances, some.gravity_centers
+    assert len(pieces) > 7
+    for n_jobs in (1, 2, 3, 7):
+        with _parallel.limited(n_jobs):
+            again = Nodes(some.points, some.probabilities, some.offsets)
+            assert again.pieces() == pieces
+            assert_array_equal(again.variances, variances)
+            assert_array_equal(again.gravity_centers, gravity)
+    monkeypatch.setenv("PROBI_NUM_THREADS", "1")
+    assert some.pieces() == pieces
+
+
+# -- no nodes at all ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "some",
+    [
+        Nodes(np.zeros((0, 2)), None, [0]),
+        Nodes(np.zeros((0, 2)), [], [0], weights=[], ids=[]),
+        Nodes.from_points(np.zeros((0, 2))),
+        Nodes.from_dense(np.zeros((0, 3, 2))),
+        Nodes.from_matrix(POINTS, np.zeros((0, 4))),
+        Nodes.from_matrix(POINTS, scipy.sparse.csr_array((0, 4))),
+        Nodes.from_gaussian(np.zeros((0, 2)), 1.0),
+    ],
+)
+def test_no_nodes(some):
+    assert len(some) == 0
+    assert some.shape == (0, 2)
+    assert some.gravity_centers.shape == (0, 2)
+    assert some.variances.shape == some.mass.shape == (0,)
+    assert some[:] == pickle.loads(pickle.dumps(some)) == Nodes.concat([some, some]) == some

@@ -1,0 +1,464 @@
+"""Ranges on threads: the order of results, how many threads, errors, forks, and the compiler's cache."""
+
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import probi
+from probi import _parallel
+
+SOURCE = Path(probi.__file__).resolve().parent
+
+RANGES = [(start, start + 3) for start in range(0, 60, 3)]
+
+
+def add_up(start, stop):
+    return sum(range(start, stop))
+
+
+SUMS = [add_up(*one) for one in RANGES]
+
+
+@pytest.fixture(autouse=True)
+def no_thread_settings(monkeypatch):
+    for variable in _parallel.THREAD_VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+
+
+@pytest.fixture
+def four_cores(monkeypatch):
+    monkeypatch.setattr(_parallel, "_n_cores", lambda: 4)
+
+
+def meeting(n_threads):
+    """Return a kernel whose calls wait for each other: it comes to an end only on ``n_threads`` threads at once."""
+    together = threading.Barrier(n_threads)
+
+    def kernel(start, stop):
+        together.wait(20)
+        return threading.get_ident()
+
+    return kernel
+
+
+# -- ranges and results -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("n_items", "step", "expected"),
+    [(7, 3, [(0, 3), (3, 6), (6, 7)]), (6, 3, [(0, 3), (3, 6)]), (2, 5, [(0, 2)]), (0, 5, [])],
+)
+def test_ranges(n_items, step, expected):
+    assert _parallel.ranges(n_items, step) == expected
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 3, 7])
+def test_results_come_in_the_order_of_the_ranges(n_jobs):
+    def early_ones_take_long(start, stop):
+        time.sleep(0.002 if start < 20 else 0)
+        return start, stop
+
+    with _parallel.limited(n_jobs):
+        assert _parallel.run(early_ones_take_long, RANGES) == RANGES
+
+
+def test_arguments_come_before_the_range():
+    assert _parallel.run(lambda *given: given, [(2, 5)], "a", 7) == [("a", 7, 2, 5)]
+
+
+def test_no_ranges_give_no_results():
+    assert _parallel.run(add_up, []) == []
+
+
+def test_each_range_is_run_once():
+    counts = np.zeros(600, int)
+
+    def count(start, stop):
+        counts[start:stop] += 1
+
+    with _parallel.limited(7):
+        _parallel.run(count, _parallel.ranges(600, 1))
+    assert_array_equal(counts, np.ones(600))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_same_bits_for_any_number_of_threads(monkeypatch, dtype):
+    monkeypatch.setattr("probi.nodes.GRAIN", 64)
+    points = np.random.default_rng(0).normal(size=(300, 3, 4)).astype(dtype)
+    centers = points[:5, 0]
+    found = []
+    for n_jobs in (1, 2, 3, 7):
+        with _parallel.limited(n_jobs):
+            nodes = probi.Nodes.from_dense(points)
+            assert len(nodes.pieces()) > 7
+            found.append((nodes.variances, probi.expected_distances(nodes, centers), probi.assign(nodes, centers)))
+    for others in found[1:]:
+        for one, first in zip(others, found[0], strict=True):
+            assert_array_equal(one, first)
+
+
+# -- how many threads ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("four_cores")
+@pytest.mark.parametrize(
+    ("n_jobs", "n_threads"), [(None, 4), (1, 1), (3, 3), (9, 9), (1000, 64), (-1, 4), (-2, 3), (-4, 1), (-100, 1)]
+)
+def test_n_jobs_means_what_it_means_in_joblib(n_jobs, n_threads):
+    with _parallel.limited(n_jobs):
+        assert _parallel.n_threads() == n_threads
+
+
+def test_no_jobs_are_refused():
+    with pytest.raises(probi.InputError, match="n_jobs is 0"), _parallel.limited(0):
+        pytest.fail("it should not come to this")
+    assert _parallel.n_threads() >= 1
+
+
+def test_all_cores_are_those_that_this_process_may_use():
+    expected = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    assert _parallel.n_threads() == min(64, expected)
+
+
+@pytest.mark.usefixtures("four_cores")
+@pytest.mark.parametrize(
+    ("variables", "n_threads"),
+    [
+        ({"PROBI_NUM_THREADS": "3"}, 3),
+        ({"OMP_NUM_THREADS": "2"}, 2),
+        ({"PROBI_NUM_THREADS": "3", "OMP_NUM_THREADS": "2"}, 3),
+        ({"PROBI_NUM_THREADS": "3", "OMP_NUM_THREADS": "many"}, 3),
+        ({"PROBI_NUM_THREADS": "", "OMP_NUM_THREADS": "2"}, 2),
+        ({"PROBI_NUM_THREADS": " 5 "}, 5),
+        ({"OMP_NUM_THREADS": "6,2"}, 6),
+        ({"PROBI_NUM_THREADS": "-2"}, 3),
+        ({"PROBI_NUM_THREADS": "  "}, 4),
+    ],
+)
+def test_the_environment_says_how_many(monkeypatch, variables, n_threads):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert _parallel.n_threads() == n_threads
+    with _parallel.limited(7):
+        assert _parallel.n_threads() == 7
+
+
+@pytest.mark.parametrize("variable", ["PROBI_NUM_THREADS", "OMP_NUM_THREADS"])
+@pytest.mark.parametrize("text", ["many", "2.5", "0", ",", "0x2"])
+def test_a_bad_environment_is_an_error_that_names_the_variable(monkeypatch, variable, text):
+    monkeypatch.setenv(variable, text)
+    with pytest.raises(probi.InputError, match=variable):
+        _parallel.run(add_up, RANGES)
+
+
+def test_limits_are_nested_and_end():
+    before = _parallel.n_threads()
+    with _parallel.limited(5):
+        with _parallel.limited(2):
+            assert _parallel.n_threads() == 2
+        assert _parallel.n_threads() == 5
+        with pytest.raises(ZeroDivisionError), _parallel.limited(3):
+            raise ZeroDivisionError
+        assert _parallel.n_threads() == 5
+    assert _parallel.n_threads() == before
+
+
+@pytest.mark.usefixtures("four_cores")
+def test_a_limit_holds_for_its_own_thread():
+    elsewhere = []
+    with _parallel.limited(2):
+        thread = threading.Thread(target=lambda: elsewhere.append(_parallel.n_threads()))
+        thread.start()
+        thread.join()
+    assert elsewhere == [4]
+
+
+@pytest.mark.parametrize("n_jobs", [2, 3, 7])
+def test_so_many_threads_work_at_once(n_jobs):
+    with _parallel.limited(n_jobs):
+        used = _parallel.run(meeting(n_jobs), RANGES[:n_jobs])
+    assert len(set(used)) == n_jobs
+    assert threading.get_ident() in used
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 3])
+def test_never_more_threads_at_once(n_jobs):
+    busy, most = set(), []
+
+    def watch(start, stop):
+        busy.add(threading.get_ident())
+        most.append(len(busy))
+        time.sleep(0.001)
+        busy.discard(threading.get_ident())
+
+    with _parallel.limited(n_jobs):
+        _parallel.run(watch, _parallel.ranges(40, 1))
+    assert max(most) <= n_jobs
+
+
+def test_one_thread_is_the_callers():
+    with _parallel.limited(1):
+        assert set(_parallel.run(lambda start, stop: threading.get_ident(), RANGES)) == {threading.get_ident()}
+
+
+# -- errors -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+@pytest.mark.parametrize("where", [0, 30, 57])
+def test_an_error_in_a_kernel_reaches_the_caller(n_jobs, where):
+    def fail(start, stop):
+        if start == where:
+            raise KeyError("on purpose")
+        time.sleep(0.001)
+
+    with _parallel.limited(n_jobs):
+        with pytest.raises(KeyError, match="on purpose"):
+            _parallel.run(fail, RANGES)
+        assert _parallel.run(add_up, RANGES) == SUMS
+
+
+def test_an_error_in_every_thread_leaves_the_pool_usable():
+    meet = meeting(3)
+
+    def fail(start, stop):
+        meet(start, stop)
+        raise KeyError("on purpose")
+
+    with _parallel.limited(3):
+        for _ in range(5):
+            with pytest.raises(KeyError, match="on purpose"):
+                _parallel.run(fail, RANGES[:3])
+        assert len(set(_parallel.run(meeting(3), RANGES[:3]))) == 3
+
+
+def test_after_an_error_no_thread_works_on():
+    # Its buffers belong to the caller again.
+    n_jobs = 6
+    meet, finished = meeting(n_jobs), []
+
+    def fail_but_for_the_last(start, stop):
+        meet(start, stop)
+        if start < n_jobs - 1:
+            raise KeyError("on purpose")
+        time.sleep(0.2)
+        finished.append(start)
+
+    with _parallel.limited(n_jobs):
+        with pytest.raises(KeyError, match="on purpose"):
+            _parallel.run(fail_but_for_the_last, _parallel.ranges(n_jobs, 1))
+        assert finished == [n_jobs - 1]
+
+
+def test_threads_that_cannot_be_started_are_done_without(monkeypatch):
+    # As in a container that allows a process only so many threads: the first helper starts, the second does not.
+    start_thread, started, caller = threading.Thread.start, [], threading.get_ident()
+
+    def start(thread):
+        if started:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start_thread(thread)
+
+    def helpers_take_long(start, stop):
+        time.sleep(0.01 if threading.get_ident() == caller else 0.2)
+        return start
+
+    monkeypatch.setattr(_parallel, "_pool", None)  # as in a new process
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with _parallel.limited(3):
+        assert _parallel.run(helpers_take_long, _parallel.ranges(6, 1)) == list(range(6))
+
+
+# -- many callers, nested callers, forks --------------------------------------------------------------------------
+
+
+def test_eight_threads_call_at_once():
+    together, found = threading.Barrier(8), [None] * 8
+
+    def scaled_sum(factor, start, stop):
+        time.sleep(0.0005)
+        return factor * add_up(start, stop)
+
+    def call(factor):
+        together.wait(20)
+        with _parallel.limited(3):
+            found[factor] = [_parallel.run(scaled_sum, RANGES, factor) for _ in range(3)]
+
+    threads = [threading.Thread(target=call, args=(factor,)) for factor in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [[[factor * one for one in SUMS]] * 3 for factor in range(8)]
+
+
+def test_eight_threads_ask_for_distances_at_once(monkeypatch):
+    monkeypatch.setattr("probi.nodes.GRAIN", 64)
+    points = np.random.default_rng(1).normal(size=(100, 2, 3))
+    expected = probi.expected_distances(probi.Nodes.from_dense(points), points[:4, 0])
+    together, found = threading.Barrier(8), []
+
+    def call():
+        together.wait(20)
+        with _parallel.limited(4):
+            found.append(probi.expected_distances(probi.Nodes.from_dense(points), points[:4, 0]))
+
+    threads = [threading.Thread(target=call) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8
+    for one in found:
+        assert_array_equal(one, expected)
+
+
+def test_a_kernel_may_run_kernels():
+    meet = meeting(3)
+
+    def inner(start, stop):
+        time.sleep(0.001)  # time for others to take part
+        return add_up(start, stop), threading.get_ident()
+
+    def outer(start, stop):
+        meet(start, stop)  # so that helpers, too, make nested calls
+        with _parallel.limited(3):
+            return _parallel.run(inner, RANGES), threading.get_ident()
+
+    with _parallel.limited(3):
+        found = _parallel.run(outer, RANGES[:3])
+    for nested, outer_thread in found:
+        assert [one for one, _ in nested] == SUMS
+        if outer_thread != threading.get_ident():
+            assert {thread for _, thread in nested} == {outer_thread}  # a helper asks nobody for help
+
+
+def in_child(function):
+    """What a function returns in a forked child; the child is killed if it does not answer in 20 seconds."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(20)
+            os.write(writing, pickle.dumps(function()))
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as answer:
+        data = answer.read()
+    os.waitpid(child, 0)
+    assert data, "the child did not answer"
+    return pickle.loads(data)
+
+
+def work_on_three_threads():
+    """Number of threads, and a result of compiled kernels."""
+    with _parallel.limited(3):
+        used = _parallel.run(meeting(3), RANGES[:3])
+        nodes = probi.Nodes.from_dense(np.arange(12.0).reshape(2, 2, 3))
+        return len(set(used)), nodes.variances.tolist()
+
+
+def forking(test):
+    """Skip where there is no fork; Python 3.12 and later warn of a fork beside threads, which is the point here."""
+    warning = "ignore:This process .* is multi-threaded, use of fork:DeprecationWarning"
+    no_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+    return no_fork(pytest.mark.filterwarnings(warning)(test))
+
+
+@forking
+def test_after_a_fork_the_child_makes_its_own_threads():
+    expected = work_on_three_threads()  # the parent has threads now, the child has none of them
+    assert expected == (3, [6.75, 6.75])
+    assert in_child(work_on_three_threads) == expected
+    assert work_on_three_threads() == expected
+
+
+@forking
+def test_after_two_forks_the_grandchild_does_too():
+    expected = work_on_three_threads()
+    assert in_child(lambda: [work_on_three_threads(), in_child(work_on_three_threads)]) == [expected, expected]
+
+
+@forking
+def test_the_lock_of_the_pool_may_be_held_during_a_fork():
+    expected = work_on_three_threads()
+    with _parallel._lock:
+        assert in_child(work_on_three_threads) == expected
+
+
+@forking
+def test_a_helper_may_fork():
+    expected, caller, meet = work_on_three_threads(), threading.get_ident(), meeting(2)
+
+    def fork_in_the_helper(start, stop):
+        meet(start, stop)
+        return None if threading.get_ident() == caller else in_child(work_on_three_threads)
+
+    with _parallel.limited(2):
+        found = _parallel.run(fork_in_the_helper, RANGES[:2])
+    assert [one for one in found if one is not None] == [expected]
+
+
+# -- in a process of its own --------------------------------------------------------------------------------------
+
+
+def run_python(code, source=SOURCE, **environment):
+    """What a script prints, run by a fresh interpreter with this probi."""
+    environment = os.environ | {"PYTHONPATH": str(source.parent)} | environment
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_a_call_at_the_end_of_the_interpreter_still_works():
+    code = """
+import atexit
+from probi import _parallel
+
+def work():
+    with _parallel.limited(3):
+        return sum(_parallel.run(lambda start, stop: stop - start, _parallel.ranges(100, 7)))
+
+assert work() == 100
+atexit.register(lambda: print(work()))  # the pool takes no more work by then
+"""
+    assert run_python(code) == "100"
+
+
+# Numba looks for a folder in three places; a path below a regular file is no folder, not even for root.
+ONE_COMPUTATION = """
+import probi
+from probi._kernels import statistics
+nodes = probi.Nodes([[0.0], [2.0], [5.0]], [0.5, 0.5, 1.0], [0, 2, 3])
+print(type(statistics.node_moments._cache).__name__, nodes.variances.tolist())
+"""
+
+
+def test_without_a_folder_for_the_cache_kernels_are_compiled_all_the_same(tmp_path):
+    package, a_file = tmp_path / "src" / "probi", tmp_path / "file"
+    shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    a_file.write_text("")
+    (package / "_kernels" / "__pycache__").write_text("")
+    nowhere = str(a_file / "below")
+    no_folder = {"NUMBA_CACHE_DIR": nowhere, "HOME": nowhere, "XDG_CACHE_HOME": nowhere, "LOCALAPPDATA": nowhere}
+    assert run_python(ONE_COMPUTATION, package, **no_folder) == "NullCache [1.0, 0.0]"
+
+
+def test_with_a_folder_for_the_cache_kernels_are_kept_there(tmp_path):
+    assert run_python(ONE_COMPUTATION, NUMBA_CACHE_DIR=str(tmp_path)) == "FunctionCache [1.0, 0.0]"
+    assert list(tmp_path.rglob("*node_moments*.nbc"))

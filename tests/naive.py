@@ -46,7 +46,7 @@ def spread_at(node, place):
 
 
 def median_cost(node, rounds=4000):
-    """Smallest expected distance, given that the node is there: by Weiszfeld with Vardi and Zhang, and at realizations."""
+    """Smallest expected distance, given that the node is there, by Weiszfeld with Vardi and Zhang."""
     y = gravity_center(node)
     best = min(spread_at(node, x) for x, _ in node)
     for _ in range(rounds):

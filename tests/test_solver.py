@@ -6,7 +6,7 @@ import warnings
 import naive
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import chi2
@@ -469,6 +469,7 @@ def test_as_many_centers_as_certain_nodes_cost_nothing(preset):
     assert_array_equal(np.sort(found.labels), np.arange(9))
 
 
+@settings(max_examples=25)
 @given(st.lists(points(2), min_size=2, max_size=5, unique=True), st.integers(0, 99))
 def test_as_many_centers_as_distinct_nodes_cost_nothing(places, number):
     some = Nodes.from_points(np.array(places * 3))

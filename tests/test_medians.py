@@ -144,6 +144,11 @@ def test_a_majority_of_equal_copies_is_the_median(rest, place, n_copies, random)
     assert_array_equal(one_medians(build([some]))[0][0], place)
 
 
+def test_a_bare_majority_of_equal_copies_is_the_median():
+    places = [[-2.0, 1.0], [-2.0, 1.0], [2.0, 2.0], [1.0, 2.0]]
+    assert_array_equal(median_of(places, [0.5, 0.0003, 0.49968, 0.00002]), [-2.0, 1.0])
+
+
 # -- what must not matter ---------------------------------------------------------------------------------------------
 
 

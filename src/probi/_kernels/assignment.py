@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from probi._kernels._compile import kernel
+from probi._kernels._compile import kernel, part
 from probi._kernels.geometry import expected_distance, squared_distances_of_four
 
 
@@ -79,7 +79,7 @@ def reassign(
     return evaluations
 
 
-@kernel
+@part
 def _settle(
     points, probabilities, offsets, totals, variances, centers, relative, slack, exact, squared, labels, nearest,
     other, node,

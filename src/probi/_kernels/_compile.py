@@ -21,10 +21,9 @@ def part(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _compiled(function: Callable[..., Any], forceinline: bool) -> Callable[..., Any]:
-    options = {"nogil": True, "fastmath": FASTMATH, "forceinline": forceinline}
     try:
-        return numba.njit(cache=True, **options)(function)
+        return numba.njit(nogil=True, cache=True, fastmath=FASTMATH, forceinline=forceinline)(function)
     except RuntimeError:
         # Numba raises at import when it finds no folder for its cache (a read-only home on a worker):
         # slower to start is better than not to start.
-        return numba.njit(cache=False, **options)(function)
+        return numba.njit(nogil=True, cache=False, fastmath=FASTMATH, forceinline=forceinline)(function)

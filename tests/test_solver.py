@@ -404,9 +404,8 @@ def tiny_instances(spread):
         yield X, shares / shares.sum(axis=1, keepdims=True), 1.0 + np.arange(n) % 3, int(rng.integers(1, 4))
 
 
-# Starts are tried on medians: where nodes are as wide as the gaps between them, the best on medians need not be the
-# best on nodes.
-@pytest.mark.parametrize(("spread", "above"), [(0.0, 1e-3), (0.02, 0.02), (0.5, 0.25)])
+# Starts are tried on medians: where nodes are as wide as the gaps between them, the best there need not be the best.
+@pytest.mark.parametrize(("spread", "above"), [(0.0, 1e-9), (0.02, 0.01), (0.5, 0.05)])
 def test_tiny_instances_are_solved_as_well_as_by_trying_all_realizations(spread, above):
     excess = []
     for X, shares, weights, k in tiny_instances(spread):
@@ -416,7 +415,7 @@ def test_tiny_instances_are_solved_as_well_as_by_trying_all_realizations(spread,
         best = naive.best_cost_among(lists, weights, places, min(k, len(places)))
         excess.append(found.cost / best - 1.0 if best else found.cost)
     assert max(excess) <= above
-    assert np.mean(excess) <= above / 10
+    assert np.mean(excess) < 0.0  # centers need not stand on realizations
 
 
 @pytest.mark.parametrize("preset", PRESETS)

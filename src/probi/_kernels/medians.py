@@ -18,8 +18,8 @@ N_ROWS = 6 + 2 * MEMORY
 
 # Slots of the state.
 COST_HERE, RECIPROCAL_HERE, ON_HERE, NEAREST, NEAREST_DISTANCE, LOWER, TESTED, KIND, N_PAIRS, N_ACCEPTED = range(10)
-UNBALANCED_HERE, STEP = 10, 11
-N_STATE = 12
+UNBALANCED_HERE, STEP, LARGEST = 10, 11, 12
+N_STATE = 13
 FIRST, WEISZFELD, QUASI_NEWTON, TEST = 0.0, 1.0, 2.0, 3.0
 
 # Any factor in (0, 2) lowers the cost, because Weiszfeld's step is the minimum of a quadratic upper bound; its
@@ -31,6 +31,10 @@ FIRST_QUASI_NEWTON = 3
 
 # A quasi-Newton step that raises the cost is shortened to a quarter, down to this; then Weiszfeld's is taken.
 LEAST_STEP = 0.01
+
+# A realization with this share of the mass is tried at once: with its equals it may be a majority, and between two
+# heavy ones lies a valley so flat that steps along it take for ever.
+HEAVY = 0.25
 
 # Costs that differ by less are equal but for rounding.
 FLAT = 1e-15
@@ -111,7 +115,9 @@ def begin(local, chances, total, work, state, n_realizations):
     """Set the search out from the center of gravity, a 2-approximation already."""
     for f in range(local.shape[1]):
         work[GRAVITY, f] = 0.0
+    state[LARGEST] = 0.0
     for r in range(n_realizations):
+        state[LARGEST] = max(state[LARGEST], chances[r])
         share = chances[r] / total
         for f in range(local.shape[1]):
             work[GRAVITY, f] += share * local[r, f]
@@ -162,6 +168,11 @@ def advance(local, total, tol, out, row, distance, work, state):
         _accept(out, row, distance, work, state)
     if state[COST_HERE] - state[LOWER] <= tol * state[LOWER]:
         return True
+    if state[KIND] == FIRST and state[LARGEST] >= HEAVY * total:
+        for f in range(d):
+            work[TRIAL, f] = 0.0  # the heaviest realization, to which the others are relative
+        state[KIND] = TEST
+        return False
     if accepted and _towards_nearest(local, total, work, state):
         state[KIND] = TEST
         return False

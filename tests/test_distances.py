@@ -234,6 +234,19 @@ def test_small_nodes_beside_a_far_one_are_assigned_exactly():
     check_argmin(Nodes.from_dense(X), np.concatenate([1e-3 * rng.normal(size=(10, 2)), [[1e9, 1e9]]]))
 
 
+def test_assignment_is_the_argmin_where_a_center_of_gravity_is_rounded():
+    # Nodes of a few units in the last place amid centers on a sphere: rounding a center of gravity to coordinates
+    # shifts it by more than the distances differ.
+    rng = np.random.default_rng(11)
+    ulp, origin = 2.0**-22, 2.0**30
+    X = origin + ulp * rng.integers(-3, 4, size=(400, 3, 3))
+    shares = rng.exponential(size=(400, 3))
+    nodes = Nodes.from_dense(X, shares / shares.sum(axis=1, keepdims=True))
+    for k in (2, 4, 10):
+        directions = rng.normal(size=(k, 3))
+        check_argmin(nodes, origin + 1000.0 * directions / np.linalg.norm(directions, axis=1, keepdims=True))
+
+
 # -- threads ----------------------------------------------------------------------------------------------------------
 
 

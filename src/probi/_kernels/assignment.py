@@ -3,7 +3,7 @@
 import numpy as np
 
 from probi._kernels._compile import kernel, part
-from probi._kernels.geometry import expected_distance, squared_distances_of_four
+from probi._kernels.geometry import expected_distance, squared_distance, squared_distances_of_four
 
 
 @kernel
@@ -46,17 +46,27 @@ def reassign(
     n_todo = 0
     evaluations = 0
     for node in range(start, stop):
-        nearest[node] += moves[labels[node]]
-        other[node] -= second_largest if labels[node] == largest_at else largest
-        safe = max(other[node], halves[labels[node]]) if other[node] > -np.inf else -np.inf
+        own = labels[node]
+        nearest[node] += moves[own]
+        rest = other[node] - second_largest
+        other[node] -= second_largest if own == largest_at else largest
+        if rest == -np.inf:
+            todo[n_todo] = node
+            n_todo += 1
+            continue
+        safe = max(other[node], halves[own])
         kept = nearest[node] * (1.0 + relative) + slack < safe
         # One exact distance may save k bounds, and for a node of few realizations it is cheaper.
-        tighten = not kept and safe > -np.inf and 2 * (offsets[node + 1] - offsets[node]) <= k
-        if tighten or (kept and exact):
-            own = expected_distance(points, probabilities, offsets, node, centers, labels[node])
-            nearest[node] = own / totals[node]
+        if exact or (not kept and 2 * (offsets[node + 1] - offsets[node]) <= k):
+            nearest[node] = expected_distance(points, probabilities, offsets, node, centers, own) / totals[node]
             evaluations += 1
             kept = nearest[node] * (1.0 + relative) + slack < safe
+        if not kept and own != largest_at and nearest[node] * (1.0 + relative) + slack < rest:
+            # Often one center moves far, as after a swap, and the others little: it is looked at by itself.
+            mover = np.sqrt(squared_distance(gravity, node, centers, largest_at)) * (1.0 - relative) - slack
+            if nearest[node] * (1.0 + relative) + slack < mover:
+                other[node] = min(rest, mover)
+                continue
         if kept:
             continue
         todo[n_todo] = node

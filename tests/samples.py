@@ -1,9 +1,11 @@
 """Small nodes that several tests look at, and ways to look at them."""
 
+import warnings
+
 import numpy as np
 from numpy.testing import assert_array_equal
 
-from probi import Nodes
+from probi import Nodes, SolverWarning, solve
 
 ARRAYS = ("points", "probabilities", "offsets", "weights", "ids", "total_probabilities")
 STATISTICS = ("mass", "gravity_centers", "variances")
@@ -30,3 +32,19 @@ def as_lists(some):
 def assert_same_statistics(some, other):
     for name in STATISTICS:
         assert_array_equal(getattr(some, name), getattr(other, name))
+
+
+def blobs(n=300, k=4, d=3, m=4, seed=0, scale=50.0, spread=0.3):
+    """Uncertain nodes in k clusters far from each other, on a grid of 1/1024 so that shifts are exact."""
+    rng = np.random.default_rng(seed)
+    middles = scale * rng.normal(size=(k, d))
+    labels = np.arange(n) % k
+    X = middles[labels][:, None] + rng.normal(size=(n, 1, d)) + spread * rng.normal(size=(n, m, d))
+    return np.round(X * 1024) / 1024, labels
+
+
+def quiet_solve(*arguments, **options):
+    """Solve where too few distinct nodes are no surprise."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SolverWarning)
+        return solve(*arguments, **options)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import probi
 
 DATA = Path(__file__).parent / "data" / "hurricane_otis_adeck.parquet"
-PICTURE = Path("otis.png")
+PICTURE = Path("results") / "otis.png"
 N_CLUSTERS = 6
 N_MEMBERS = 31
 KM_A_DEGREE = 111.2
@@ -96,6 +96,7 @@ def draw(nodes: probi.Nodes, result: probi.Result, origin: np.ndarray) -> None:
         fontsize=11,
     )
     axes.grid(alpha=0.3)
+    PICTURE.parent.mkdir(exist_ok=True)
     figure.savefig(PICTURE, dpi=130)
     print(f"\nPicture: {PICTURE.resolve()}")
 

@@ -11,4 +11,4 @@ def test_hurricane_otis(tmp_path, monkeypatch, capsys):
     runpy.run_path(str(EXAMPLES / "hurricane_otis.py"), run_name="__main__")
     shown = capsys.readouterr().out
     assert "799 nodes, 19,947 realizations (1 to 31 a node)" in shown
-    assert (tmp_path / "otis.png").stat().st_size > 50_000
+    assert (tmp_path / "results" / "otis.png").stat().st_size > 50_000

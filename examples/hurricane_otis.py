@@ -88,6 +88,7 @@ def draw(nodes: probi.Nodes, result: probi.Result, origin: np.ndarray) -> None:
         axes.scatter(lon, lat, s=170, marker="o", color="white", edgecolors="black", zorder=3)
         axes.annotate(str(c), (lon, lat), ha="center", va="center", fontsize=9, zorder=4)
     axes.set(aspect=1 / np.cos(np.radians(origin[1])))
+    axes.yaxis.set_major_locator(matplotlib.ticker.MultipleLocator(5))
     axes.xaxis.set_major_formatter(lambda lon, _: f"{abs(lon):.0f}°W")
     axes.yaxis.set_major_formatter(lambda lat, _: f"{lat:.0f}°N")
     axes.set_title(

@@ -1,5 +1,6 @@
 """Clock, memory and data for the benchmarks."""
 
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,16 @@ def best_of(runs: int, function: Callable[[], Any]) -> tuple[float, Any]:
         result = function()
         shortest = min(shortest, time.perf_counter() - start)
     return shortest, result
+
+
+def peak_megabytes() -> float:
+    """Largest resident memory of this process so far; 0 where the system does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return 0.0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 1e6 if sys.platform == "darwin" else peak / 1e3
 
 
 def covertype(data: Path, dtype: Any = np.float32) -> np.ndarray | None:

@@ -14,9 +14,10 @@ from strategies import build, nodes_and_centers
 from probi import Nodes, SolverWarning, assign, expected_cost, expected_distances, solve
 from probi._kernels import candidates
 from probi.medians import certified_medians
+from probi.solver import seeding
 from probi.solver.lloyd import Lloyd, one_round, p_lloyd, weiszfeld_moves
 from probi.solver.problem import Problem, draw
-from probi.solver.seeding import N_CANDIDATES, seed, seed_as_in_paper
+from probi.solver.seeding import seed, seed_as_in_paper
 from probi.solver.swaps import Swaps
 
 # A statistical test with a fixed seed: a right sampler would fail it for one seed in ten thousand.
@@ -70,11 +71,13 @@ def test_the_first_center_is_drawn_by_mass():
     check_frequencies(counts, np.multiply(WEIGHTS, chances))
 
 
-def test_the_next_center_is_the_best_of_draws_by_cost():
+@pytest.mark.parametrize("n_candidates", [1, 3])
+def test_the_next_center_is_the_best_of_draws_by_cost(n_candidates, monkeypatch):
+    monkeypatch.setattr(seeding, "N_CANDIDATES", n_candidates)
     some = Nodes.from_points(PLACES, WEIGHTS)
     first = WEIGHTS / np.sum(WEIGHTS)
     expected = sum(
-        p * np.array(naive.greedy_draw_probabilities(PLACES, WEIGHTS, [x], N_CANDIDATES))
+        p * np.array(naive.greedy_draw_probabilities(PLACES, WEIGHTS, [x], n_candidates))
         for x, p in zip(PLACES, first, strict=True)
         if p > 0
     )
@@ -162,6 +165,7 @@ def test_the_cost_never_rises_from_round_to_round(data):
         for _ in range(6):
             one_round(problem, lloyd)
             costs.append(lloyd.cost)
+        assert not lloyd.centers[:, problem.n_free :].any()  # on the ground
         assert all(b <= a * (1 + 1e-12) + 1e-12 for a, b in itertools.pairwise(costs))
 
 

@@ -23,9 +23,8 @@ def main(data: Path) -> None:
 
 def costs(nodes: probi.Nodes) -> None:
     print(f"cost on all of Covertype, groups of 10, {N_SEEDS} seeds; seconds a run")
-    print(
-        f"{'k':>3} {'preset':>8} {'mean':>11} {'best':>11} {'worst':>11} {'sd/mean':>8} {'s':>6} {'peak MB':>8}   compared"
-    )
+    titles = f"{'k':>3} {'preset':>8} {'mean':>11} {'best':>11} {'worst':>11} {'sd/mean':>8} {'s':>6} {'peak MB':>8}"
+    print(f"{titles}   compared")
     for k in PAPER:
         for preset in ("paper", "default"):
             runs = [

@@ -148,7 +148,7 @@ class Assignment:
 
 
 def _half_gaps(centers: Floats) -> Floats:
-    """Half the distance of each center to the nearest other one, a little less where rounding may matter."""
+    """Half the distance of each center to the nearest other one."""
     k = len(centers)
     if k == 1:
         return np.zeros(1)

@@ -29,7 +29,8 @@ RELAXATION = 1.7
 # Before that many accepted points the pairs say little about the curvature at the optimum.
 FIRST_QUASI_NEWTON = 3
 
-# A quasi-Newton step that raises the cost is shortened to a quarter, down to this; then Weiszfeld's is taken.
+# A quasi-Newton step that raises the cost is shortened to a quarter, down to this share of the mean distance; then
+# Weiszfeld's is taken.
 LEAST_STEP = 0.01
 
 # A realization with this share of the mass is tried at once: with its equals it may be a majority, and between two
@@ -179,12 +180,12 @@ def advance(local, total, tol, out, row, distance, work, state):
     if not accepted and state[KIND] == WEISZFELD:
         return True  # a step that must lower the cost does not: only rounding is left
     if not accepted and state[KIND] == QUASI_NEWTON:
-        if state[STEP] > LEAST_STEP:
+        if state[STEP] * np.sqrt(_dot(work, DIRECTION, DIRECTION)) * total > LEAST_STEP * state[COST_HERE]:
             state[STEP] *= 0.25
             _stride(work, state)
             return False
         state[N_PAIRS] = 0.0
-    if state[ON_HERE] == 0.0 and state[N_ACCEPTED] >= FIRST_QUASI_NEWTON and _quasi_newton(work, state):
+    if state[ON_HERE] == 0.0 and state[N_ACCEPTED] >= FIRST_QUASI_NEWTON and _quasi_newton(total, work, state):
         state[KIND] = QUASI_NEWTON
     else:
         _weiszfeld(work, state)
@@ -253,7 +254,7 @@ def _weiszfeld(work, state):
 
 
 @kernel
-def _quasi_newton(work, state):
+def _quasi_newton(total, work, state):
     """L-BFGS step from the last pairs; False if there are none or it does not point downhill."""
     n_pairs = int(min(state[N_PAIRS], MEMORY))
     if n_pairs == 0:
@@ -278,7 +279,9 @@ def _quasi_newton(work, state):
             work[DIRECTION, f] += (alpha[back] - beta) * work[s, f]
     if not _dot(work, DIRECTION, PULL) > 0.0:
         return False
-    state[STEP] = 1.0
+    # The optimum is no farther than twice the mean distance, whatever a flat valley promises.
+    length = np.sqrt(_dot(work, DIRECTION, DIRECTION))
+    state[STEP] = min(1.0, 2.0 * state[COST_HERE] / total / length)
     _stride(work, state)
     return True
 

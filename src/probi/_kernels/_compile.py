@@ -12,18 +12,22 @@ FASTMATH = {"reassoc", "contract"}
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a hot loop: without the interpreter lock, cached on disk where there is a place to write."""
-    return _compiled(function, forceinline=False)
+    return _compiled(function, inline="never")
 
 
 def part(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile what a kernel calls for every node into the kernel: handing over a dozen arrays takes 200 ns a call."""
-    return _compiled(function, forceinline=True)
+    """Compile what kernels call into each of them, by Numba itself.
+
+    Left to LLVM, a callee from the disk cache is not inlined and a fresh one is, and sums are rounded differently:
+    bits would depend on the state of the cache. Handing over a dozen arrays also takes 200 ns a call.
+    """
+    return _compiled(function, inline="always")
 
 
-def _compiled(function: Callable[..., Any], forceinline: bool) -> Callable[..., Any]:
+def _compiled(function: Callable[..., Any], inline: str) -> Callable[..., Any]:
     try:
-        return numba.njit(nogil=True, cache=True, fastmath=FASTMATH, forceinline=forceinline)(function)
+        return numba.njit(nogil=True, cache=True, fastmath=FASTMATH, inline=inline)(function)
     except RuntimeError:
         # Numba raises at import when it finds no folder for its cache (a read-only home on a worker):
         # slower to start is better than not to start.
-        return numba.njit(nogil=True, cache=False, fastmath=FASTMATH, forceinline=forceinline)(function)
+        return numba.njit(nogil=True, cache=False, fastmath=FASTMATH, inline=inline)(function)

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from probi._kernels._compile import kernel
+from probi._kernels._compile import kernel, part
 
 
-@kernel
+@part
 def squared_distance(a, i, b, j):
     """Squared Euclidean distance of row i of a and row j of b, over the columns of b."""
     total = 0.0
@@ -15,7 +15,7 @@ def squared_distance(a, i, b, j):
     return total
 
 
-@kernel
+@part
 def expected_distance(points, probabilities, offsets, node, centers, c):
     """Expected distance of one node to one center; an absent node adds nothing."""
     total = 0.0

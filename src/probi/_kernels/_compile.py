@@ -24,7 +24,7 @@ def part(function: Callable[..., Any]) -> Callable[..., Any]:
     return _compiled(function, inline="always")
 
 
-def _compiled(function: Callable[..., Any], inline: str) -> Callable[..., Any]:
+def _compiled(function: Callable[..., Any], inline: Any) -> Callable[..., Any]:
     try:
         return numba.njit(nogil=True, cache=True, fastmath=FASTMATH, inline=inline)(function)
     except RuntimeError:

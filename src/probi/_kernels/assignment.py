@@ -6,7 +6,7 @@ from probi._kernels._compile import kernel, part
 from probi._kernels.geometry import expected_distance, squared_distance, squared_distances_of_four
 
 
-@kernel
+@part
 def _others_moved(moves):
     """Largest move, whose it was, and the largest of the rest."""
     largest, at, second = 0.0, 0, 0.0

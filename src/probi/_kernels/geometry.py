@@ -29,7 +29,7 @@ def expected_distance(points, probabilities, offsets, node, centers, c):
 FEW = 8
 
 
-@kernel
+@part
 def squared_distances_of_four(rows, r0, r1, r2, r3, centers, columns, out):
     """Squared distances of four rows to every center.
 

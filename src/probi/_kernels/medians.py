@@ -6,7 +6,8 @@ in a loop inside the kernel; for a huge node the same function is fed with sums 
 
 import numpy as np
 
-from probi._kernels._compile import kernel
+from probi._kernels._compile import kernel, part
+from probi._kernels.geometry import expected_distance
 from probi._kernels.pull import COST, N_SCALARS, ON_POINT, RECIPROCAL, add_pull
 from probi._kernels.statistics import heaviest
 
@@ -46,6 +47,13 @@ SAME_PLACE = 1e-13
 # Residual of a collinear node, relative to its length: rounding of coordinates, not geometry.
 COLLINEAR = 1e-12
 
+# Rows are padded with zeros to a multiple of this, which changes no sum: 55 features are 48 in vector registers and 7
+# one by one.
+LANES = 8
+
+# A loose tolerance is nearly always reached by a few plain steps, which take a third of the time of the full search.
+LOOSE, FEW_STEPS = 1e-3, 12
+
 # Masses on both sides that differ by less than rounding are equal: the median is the middle, not one of its ends.
 EVEN = 1e-12
 
@@ -61,26 +69,33 @@ def one_medians(
          both given that the node is there
     """
     d = points.shape[1]
-    work = np.empty((N_ROWS, d))
+    width = d if d < LANES else -(-d // LANES) * LANES
+    work = np.zeros((N_ROWS, width))
     state = np.empty(N_STATE)
-    out = np.empty(d + N_SCALARS)
-    local = np.empty((16, d))
+    out = np.empty(width + N_SCALARS)
+    local = np.zeros((16, width))
+    exact = np.empty((1, d))
     for node in range(start, stop):
         first, last, total = offsets[node], offsets[node + 1], totals[node]
         if last - first >= skip_from:
             continue
-        if exact_median(points, probabilities, total, work[HERE], first, last):
-            out.fill(0.0)
-            spread, _, _ = add_pull(points, probabilities, 1.0, work, HERE, out, first, last)
+        if exact_median(points, probabilities, total, exact[0], first, last):
             for f in range(d):
-                medians[node, f] = work[HERE, f]
-            spreads[node] = lower[node] = spread / total
+                medians[node, f] = exact[0, f]
+            spreads[node] = lower[node] = expected_distance(points, probabilities, offsets, node, exact, 0) / total
             continue
         if last - first > local.shape[0]:
-            local = np.empty((2 * (last - first), d))
+            local = np.zeros((2 * (last - first), width))
         base = heaviest(probabilities, first, last)
         make_local(points, base, local, first, last)
         chances = probabilities[first:last]
+        begin(local, chances, total, work, state, last - first)
+        if tol >= LOOSE and _plain_steps(local, chances, total, tol, out, work, state, last - first):
+            for f in range(d):
+                medians[node, f] = points[base, f] + work[TRIAL, f]
+            spreads[node] = state[COST_HERE] / total
+            lower[node] = state[LOWER] / total
+            continue
         begin(local, chances, total, work, state, last - first)
         for _ in range(most):
             out.fill(0.0)
@@ -92,7 +107,36 @@ def one_medians(
         lower[node] = state[LOWER] / total
 
 
-@kernel
+@part
+def _plain_steps(local, chances, total, tol, out, work, state, n_realizations):
+    """Take relaxed Weiszfeld steps, each of which lowers the cost; True when the certificate reaches the tolerance.
+
+    Gives up on a realization, where the step is not defined. Same bound as in ``advance``.
+
+    INOUT work: from the trial point to the last one; state: its cost, and the lower bound
+    """
+    d = work.shape[1]
+    for _ in range(FEW_STEPS):
+        out.fill(0.0)
+        add_pull(local, chances, 1.0, work, TRIAL, out, 0, n_realizations)
+        cost = out[d + COST]
+        if out[d + ON_POINT] > 0.0:
+            return False
+        squared_strength = 0.0
+        lean = 0.0
+        for f in range(d):
+            squared_strength += out[f] * out[f]
+            lean += out[f] * (work[GRAVITY, f] - work[TRIAL, f])
+        state[COST_HERE] = cost
+        state[LOWER] = max(state[LOWER], min(cost, (cost - lean) / (1.0 + np.sqrt(squared_strength) / total)))
+        if cost - state[LOWER] <= tol * state[LOWER]:
+            return True
+        for f in range(d):
+            work[TRIAL, f] += RELAXATION / out[d + RECIPROCAL] * out[f]
+    return False
+
+
+@part
 def make_local(points, base, local, first, last):
     """Realizations first:last relative to the one in row ``base``, as float64.
 
@@ -103,7 +147,7 @@ def make_local(points, base, local, first, last):
             local[r - first, f] = np.float64(points[r, f]) - np.float64(points[base, f])
 
 
-@kernel
+@part
 def finish(points, base, work, state, median, first):
     """Write the point found as it is in the space of the points; a realization is copied to the bit."""
     nearest = first + int(state[NEAREST])
@@ -111,7 +155,7 @@ def finish(points, base, work, state, median, first):
         median[f] = points[nearest, f] if state[ON_HERE] > 0.0 else points[base, f] + work[HERE, f]
 
 
-@kernel
+@part
 def begin(local, chances, total, work, state, n_realizations):
     """Set the search out from the center of gravity, a 2-approximation already."""
     for f in range(local.shape[1]):
@@ -132,7 +176,7 @@ def begin(local, chances, total, work, state, n_realizations):
     state[N_PAIRS] = state[N_ACCEPTED] = 0.0
 
 
-@kernel
+@part
 def _dot(work, i, j):
     total = 0.0
     for f in range(work.shape[1]):
@@ -140,7 +184,7 @@ def _dot(work, i, j):
     return total
 
 
-@kernel
+@part
 def advance(local, total, tol, out, row, distance, work, state):
     """Judge the trial point by its pull ``out`` and choose the next; True when there is nothing more to gain.
 
@@ -193,12 +237,12 @@ def advance(local, total, tol, out, row, distance, work, state):
     return False
 
 
-@kernel
+@part
 def _on_nearest(total, state):
     return state[NEAREST_DISTANCE] * total <= SAME_PLACE * state[COST_HERE]
 
 
-@kernel
+@part
 def _accept(out, row, distance, work, state):
     """Go to the trial point, and keep what the way there tells about the curvature."""
     d = work.shape[1]
@@ -220,7 +264,7 @@ def _accept(out, row, distance, work, state):
     state[N_ACCEPTED] += 1.0
 
 
-@kernel
+@part
 def _towards_nearest(local, total, work, state):
     """Make the nearest realization the trial point if it may be the median and was not tried.
 
@@ -242,7 +286,7 @@ def _towards_nearest(local, total, work, state):
     return True
 
 
-@kernel
+@part
 def _weiszfeld(work, state):
     """Weiszfeld's step; on a realization that of Vardi and Zhang, which leaves it with what its mass cannot hold."""
     strength = np.sqrt(_dot(work, PULL, PULL))
@@ -253,7 +297,7 @@ def _weiszfeld(work, state):
         work[TRIAL, f] = work[HERE, f] + factor * work[PULL, f]
 
 
-@kernel
+@part
 def _quasi_newton(total, work, state):
     """L-BFGS step from the last pairs; False if there are none or it does not point downhill."""
     n_pairs = int(min(state[N_PAIRS], MEMORY))
@@ -286,13 +330,13 @@ def _quasi_newton(total, work, state):
     return True
 
 
-@kernel
+@part
 def _stride(work, state):
     for f in range(work.shape[1]):
         work[TRIAL, f] = work[HERE, f] + state[STEP] * work[DIRECTION, f]
 
 
-@kernel
+@part
 def exact_median(points, probabilities, total, out, start, stop):
     """Median of realizations start:stop where it has a formula: one point, a majority, all on one line.
 
@@ -327,7 +371,7 @@ def exact_median(points, probabilities, total, out, start, stop):
     return False
 
 
-@kernel
+@part
 def _places_on_line(points, probabilities, along, start, stop):
     """Coordinate of each realization on the line through them all; False if there is none.
 

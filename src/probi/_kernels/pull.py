@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from probi._kernels._compile import kernel
+from probi._kernels._compile import kernel, part
 from probi._kernels.geometry import squared_distance
 
 # ``out`` is d columns for the pull, then these.
@@ -10,7 +10,7 @@ RECIPROCAL, ON_POINT, COST = 0, 1, 2
 N_SCALARS = 3
 
 
-@kernel
+@part
 def add_pull(points, probabilities, weight, centers, c, out, start, stop):
     """Add to ``out`` what realizations start:stop do to center c.
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from probi._kernels._compile import kernel
+from probi._kernels._compile import kernel, part
 from probi._kernels.geometry import squared_distance
 
 
@@ -33,7 +33,7 @@ def node_moments(points, probabilities, offsets, totals, gravity, variances, sta
         variances[node] = variance
 
 
-@kernel
+@part
 def heaviest(probabilities, first, last):
     """First of the most likely realizations first:last; one that counts, to take others relative to it."""
     best = first

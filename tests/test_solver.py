@@ -289,7 +289,7 @@ def swap_search(n=120, k=5, number=0):
     rng = np.random.default_rng(number)
     some = Nodes.from_points(rng.normal(size=(n, 2)), rng.integers(0, 4, size=n).astype(float))
     problem = Problem.of(some)
-    return problem, Swaps(problem, some.points[:k].astype(float), np.random.default_rng(number + 1))
+    return problem, Swaps(problem, some.points[:k].astype(float), np.random.default_rng(number + 1), least_gain=1e-5)
 
 
 def predicted_changes(search, problem):
@@ -361,6 +361,6 @@ def test_swaps_leave_a_trap_that_rounds_do_not():
     lloyd = Lloyd(problem.nodes, trapped)
     for _ in range(50):
         one_round(problem, lloyd)
-    search = Swaps(problem, lloyd.centers, np.random.default_rng(0))
+    search = Swaps(problem, lloyd.centers, np.random.default_rng(0), least_gain=1e-5)
     search.run(patience=5)
     assert search.cost < 0.2 * lloyd.cost

@@ -6,21 +6,25 @@ from probi.distances import assign, expected_cost, expected_distances
 from probi.errors import InputError, ProbiError, SolverWarning
 from probi.medians import one_medians
 from probi.nodes import Nodes
-from probi.solver.result import Clusters, Result
+from probi.solver.result import Clusters, Evaluation, Result
 from probi.solver.solve import solve
+from probi.summary import Summary
 
 if TYPE_CHECKING:
-    from probi.estimators import PLloyd
+    from probi.estimators import PROBI, PLloyd
 
 __version__ = "0.1.0.dev0"
 __all__ = [
+    "PROBI",
     "Clusters",
+    "Evaluation",
     "InputError",
     "Nodes",
     "PLloyd",
     "ProbiError",
     "Result",
     "SolverWarning",
+    "Summary",
     "assign",
     "expected_cost",
     "expected_distances",
@@ -31,10 +35,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Load what needs scikit-learn when it is first asked for: importing it takes a second."""
-    if name == "PLloyd":
-        from probi.estimators import PLloyd
+    if name in ("PLloyd", "PROBI"):
+        from probi import estimators
 
-        return PLloyd
+        return getattr(estimators, name)
     raise AttributeError(f"module 'probi' has no attribute {name!r}")
 
 

@@ -22,6 +22,12 @@ LEAST_PROBABILITY = 1e-300
 CHECK_GRAIN = 1 << 16
 
 
+def check_count(name: str, value: Any, least: int = 1) -> None:
+    """Raise unless a parameter is a whole number that is large enough."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not value >= least:
+        raise InputError(f"{name} is {value!r}, but must be a whole number of at least {least}.")
+
+
 def frozen(array: Array) -> Array:
     """Return a read-only view in C order (a copy only if it was not); the caller's own array stays writable."""
     view = np.ascontiguousarray(array).view()
@@ -62,7 +68,7 @@ def check_points(points: Array, offsets: Array | None = None) -> float:
     if points.shape[1] == 0:
         raise InputError(f"Points have no features: their shape is {points.shape}.")
     flat = points.reshape(-1)
-    magnitude = _largest_magnitude(flat)
+    magnitude = largest_magnitude(points)
     if not magnitude <= LARGEST:
         bad = np.flatnonzero(~(np.abs(flat.astype(np.float64, copy=False)) <= LARGEST))[0]
         row, feature = divmod(int(bad), points.shape[1])
@@ -78,8 +84,9 @@ def check_points(points: Array, offsets: Array | None = None) -> float:
     return float(magnitude)
 
 
-def _largest_magnitude(flat: Array) -> float:
+def largest_magnitude(points: Array) -> float:
     """Largest absolute value; infinite or NaN if there is such a one."""
+    flat = points.reshape(-1)
     pieces = _parallel.ranges(flat.size, CHECK_GRAIN)
     return float(np.max(_parallel.run(_magnitude_of_part, pieces, flat), initial=0.0))
 
@@ -120,8 +127,11 @@ def check_offsets(offsets: Any, n_points: int) -> Array:
     return array.astype(np.int64, copy=False)
 
 
-def check_probabilities(probabilities: Array, offsets: Array) -> Array:
-    """Raise on probabilities outside [0, 1] and sums above 1 or equal to 0; return the sums as float64."""
+def check_probabilities(probabilities: Array, offsets: Array, precision: Any = None) -> Array:
+    """Raise on probabilities outside [0, 1] and sums above 1 or equal to 0; return the sums as float64.
+
+    ``precision`` is the dtype in which they were normalised, if another than theirs.
+    """
     if len(probabilities) != offsets[-1]:
         raise InputError(f"There are {len(probabilities)} probabilities for {offsets[-1]} points.")
     if len(offsets) == 1:
@@ -137,7 +147,7 @@ def check_probabilities(probabilities: Array, offsets: Array) -> Array:
         totals = np.add.reduceat(probabilities, offsets[:-1], dtype=np.float64)
     # Ten times float32(0.1) is above 1. A sum that was normalised in the dtype of the data is off by a few units in
     # the last place of each addition, which behave like a random walk.
-    allowed = 1.0 + 4.0 * np.finfo(probabilities.dtype).eps * (4.0 + np.sqrt(np.diff(offsets)))
+    allowed = 1.0 + 4.0 * np.finfo(precision or probabilities.dtype).eps * (4.0 + np.sqrt(np.diff(offsets)))
     if not (totals <= allowed).all():
         node = int(np.flatnonzero(~(totals <= allowed))[0])
         rows = f"rows {offsets[node]}-{offsets[node + 1] - 1} of the points"

@@ -97,8 +97,7 @@ class _Job:
         self._changed = threading.Condition()
 
     def help(self) -> None:
-        """Work on ranges until none is left; a helper never submits to the pool it runs on."""
-        _inside.worker = True
+        """Work on ranges until none is left."""
         self._work()
 
     def finish(self) -> list[Any]:
@@ -114,6 +113,14 @@ class _Job:
         return self._results
 
     def _work(self) -> None:
+        # What runs inside a range is not shared again: all threads have work, and none may wait for the pool it is of.
+        before, _inside.worker = getattr(_inside, "worker", False), True
+        try:
+            self._work_on_ranges()
+        finally:
+            _inside.worker = before
+
+    def _work_on_ranges(self) -> None:
         while True:
             with self._changed:
                 if not self._waiting:
@@ -129,6 +136,24 @@ class _Job:
                 with self._changed:
                     self._n_running -= 1
                     self._changed.notify_all()
+
+
+class Lock:
+    """A lock for ``with``, reentrant, and new in a forked child, where the thread that may have held it is not."""
+
+    def __init__(self) -> None:
+        self._renew()
+
+    def _renew(self) -> None:
+        self._lock, self._owner = threading.RLock(), os.getpid()
+
+    def __enter__(self) -> None:
+        if self._owner != os.getpid():
+            self._renew()
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
 
 
 def _submit(task: Callable[[], None], times: int) -> None:

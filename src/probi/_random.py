@@ -19,3 +19,19 @@ def generator(random_state: Any) -> np.random.Generator:
         except ValueError:
             raise InputError(f"random_state is {random_state}, but a seed must not be negative.") from None
     raise InputError(f"random_state must be None, an int, a Generator or a RandomState, not {random_state!r}.")
+
+
+def seed_of(random_state: Any) -> int:
+    """Return a number that can be written down and from which :func:`keyed` makes generators.
+
+    An int is its own seed; anything else gives 128 random bits.
+    """
+    rng = generator(random_state)
+    if isinstance(random_state, (int, np.integer)):
+        return int(random_state)
+    return sum(int(word) << (32 * i) for i, word in enumerate(rng.integers(2**32, size=4)))
+
+
+def keyed(seed: int, *key: int) -> np.random.Generator:
+    """Return the generator of a key: independent of those of all other keys, and of what was drawn before."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))

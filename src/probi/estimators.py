@@ -11,16 +11,107 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from probi import _parallel
+from probi._random import seed_of
 from probi.distances import assign, expected_cost, expected_distances
 from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.solver.result import Result
-from probi.solver.solve import few_distinct, solved
+from probi.solver.solve import few_distinct, finished, solved
+from probi.summary import Summary
 
 Floats = NDArray[np.float64]
 
 
-class PLloyd(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, BaseEstimator):
+class _KMedian(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, BaseEstimator):
+    """What both estimators do once there are centers."""
+
+    n_clusters: int
+    preset: str
+    n_init: int | None
+    init: ArrayLike | None
+    max_iter: int | None
+    tol: float
+    random_state: Any
+    n_jobs: int | None
+    verbose: int
+    cluster_centers_: NDArray[Any]
+    labels_: NDArray[np.int32] | None
+
+    def _solved(self, source: Nodes | Summary, random_state: Any) -> Result:
+        """Solve with the parameters of the estimator; the warning of scikit-learn if clusters stay empty."""
+        result = solved(
+            source, self.n_clusters, self.n_init, self.preset, self.init, self.max_iter, self.tol, random_state,
+            self.verbose,
+        )  # fmt: skip
+        if result.n_distinct < self.n_clusters:
+            warnings.warn(few_distinct(result), ConvergenceWarning, stacklevel=3)
+        return result
+
+    def fit_predict(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> NDArray[np.int32]:
+        """Find the centers and return the label of each node; parameters as in :meth:`fit`."""
+        self.fit(X, sample_weight=sample_weight)
+        assert self.labels_ is not None
+        return self.labels_
+
+    def predict(self, X: Any) -> NDArray[np.int32]:
+        """Center with the smallest expected distance, of each node; see :meth:`fit` for ``X``."""
+        with self._fitted():
+            return assign(self._nodes(X), self.cluster_centers_)
+
+    def transform(self, X: Any) -> NDArray[Any]:
+        """Expected distance of each node to each center, (n, n_clusters); see :meth:`fit` for ``X``."""
+        with self._fitted():
+            nodes = self._nodes(X)
+            return expected_distances(nodes, self.cluster_centers_).astype(nodes.dtype, copy=False)
+
+    def score(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> float:
+        """Minus the expected cost of the nodes: higher is better; parameters as in :meth:`fit`."""
+        with self._fitted():
+            return -expected_cost(self._nodes(X, sample_weight), self.cluster_centers_)
+
+    def _fitted(self) -> Any:
+        check_is_fitted(self)
+        return _parallel.limited(self.n_jobs)
+
+    def _nodes(self, X: Any, sample_weight: ArrayLike | None = None, reset: bool = False) -> Nodes:
+        """Make nodes of what users give, and see that it has the features that were fitted."""
+        if isinstance(X, Nodes) or getattr(X, "ndim", 0) == 3:
+            nodes = X if isinstance(X, Nodes) else Nodes.from_dense(X)
+            if len(nodes) == 0:
+                raise InputError("There are 0 nodes, but at least 1 is needed.")
+            self._check_n_features_of(nodes, reset)
+        else:
+            nodes = Nodes.from_points(validate_data(self, X, reset=reset, dtype=[np.float64, np.float32]))
+        if sample_weight is None:
+            return nodes
+        factors = np.asarray(sample_weight, dtype=np.float64)
+        if factors.shape not in ((), (len(nodes),)):
+            raise InputError(f"sample_weight has shape {factors.shape}, but there are {len(nodes)} nodes.")
+        return nodes.reweighted(nodes.weights * factors)
+
+    def _check_n_features_of(self, nodes: Nodes, reset: bool) -> None:
+        if reset:
+            self.n_features_in_ = nodes.n_features
+            if hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+        elif nodes.n_features != self.n_features_in_:
+            raise InputError(
+                f"X has {nodes.n_features} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input."
+            )
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.cluster_centers_)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class PLloyd(_KMedian):
     """k-median clustering of uncertain nodes, all of them in memory (P-LLOYD++).
 
     Assigns each node as a whole to the center with the smallest expected distance and moves centers until the expected
@@ -129,12 +220,7 @@ class PLloyd(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Ba
         """
         with _parallel.limited(self.n_jobs):
             nodes = self._nodes(X, sample_weight, reset=True)
-            result = solved(
-                nodes, self.n_clusters, self.n_init, self.preset, self.init, self.max_iter, self.tol,
-                self.random_state, self.verbose,
-            )  # fmt: skip
-        if result.n_distinct < self.n_clusters:
-            warnings.warn(few_distinct(result), ConvergenceWarning, stacklevel=2)
+            result = self._solved(nodes, self.random_state)
         self._keep(result)
         return self
 
@@ -146,65 +232,151 @@ class PLloyd(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Ba
         self.lower_bound_ = result.lower_bound
         self.n_iter_ = result.n_iter
 
-    def fit_predict(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> NDArray[np.int32]:
-        """Find the centers and return the label of each node; parameters as in :meth:`fit`."""
-        self.fit(X, sample_weight=sample_weight)
-        assert self.labels_ is not None
-        return self.labels_
 
-    def predict(self, X: Any) -> NDArray[np.int32]:
-        """Center with the smallest expected distance, of each node; see :meth:`fit` for ``X``."""
-        with self._fitted():
-            return assign(self._nodes(X), self.cluster_centers_)
+class PROBI(_KMedian):
+    """k-median clustering of uncertain nodes that arrive in a stream.
 
-    def transform(self, X: Any) -> NDArray[Any]:
-        """Expected distance of each node to each center, (n, n_clusters); see :meth:`fit` for ``X``."""
-        with self._fitted():
-            nodes = self._nodes(X)
-            return expected_distances(nodes, self.cluster_centers_).astype(nodes.dtype, copy=False)
+    Keeps a bounded summary of what it has seen and solves k-median on it, so memory does not grow with the stream. Rows
+    of an ordinary 2-D array are certain nodes, so this is streaming k-median for ordinary data too.
 
-    def score(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> float:
-        """Minus the expected cost of the nodes: higher is better; parameters as in :meth:`fit`."""
-        with self._fitted():
-            return -expected_cost(self._nodes(X, sample_weight), self.cluster_centers_)
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of centers.
+    summary_size : int, default=None
+        Nodes in the summary's coreset; None means 200 * n_clusters. Larger is slower and closer to the cost of all
+        data.
+    preset : {"default", "paper"}, default="default"
+        "paper" is PROBI as its authors state it. The default finds far better centers.
+    n_init, init, max_iter, tol
+        As in :class:`PLloyd`, for solving the summary.
+    random_state : None, int, Generator or RandomState, default=None
+        The same seed gives the same bits, whatever the number of threads and the split into batches.
+    n_jobs : int, default=None
+        Threads, as in :class:`PLloyd`.
+    verbose : int, default=0
+        1 prints a line a start.
 
-    def _fitted(self) -> Any:
-        check_is_fitted(self)
-        return _parallel.limited(self.n_jobs)
+    Attributes
+    ----------
+    cluster_centers_ : ndarray of shape (n_clusters, n_features)
+        In order of falling mass. After :meth:`partial_fit` they are found when they are first asked for.
+    labels_ : ndarray of shape (n_nodes,)
+        Center of each node, after :meth:`fit`.
+    cost_ : float
+        Expected cost: exact after :meth:`fit`, an estimate for all nodes seen after :meth:`partial_fit`.
+    lower_bound_ : float
+        Certified: no centers, however many, cost less.
+    result_ : Result
+        All of that, with the standard error of the cost and the clusters.
+    summary_ : Summary
+        What is kept of the nodes: save it, merge it, solve it for fewer clusters.
+    n_iter_ : int
+        Rounds of the best start on the coreset.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        If the input had names.
 
-    def _nodes(self, X: Any, sample_weight: ArrayLike | None = None, reset: bool = False) -> Nodes:
-        """Make nodes of what users give, and see that it has the features that were fitted."""
-        if isinstance(X, Nodes) or getattr(X, "ndim", 0) == 3:
-            nodes = X if isinstance(X, Nodes) else Nodes.from_dense(X)
-            if len(nodes) == 0:
-                raise InputError("There are 0 nodes, but at least 1 is needed.")
-            self._check_n_features_of(nodes, reset)
-        else:
-            nodes = Nodes.from_points(validate_data(self, X, reset=reset, dtype=[np.float64, np.float32]))
-        if sample_weight is None:
-            return nodes
-        factors = np.asarray(sample_weight, dtype=np.float64)
-        if factors.shape not in ((), (len(nodes),)):
-            raise InputError(f"sample_weight has shape {factors.shape}, but there are {len(nodes)} nodes.")
-        return nodes.reweighted(nodes.weights * factors)
+    See Also
+    --------
+    Summary : The summary alone.
+    PLloyd : The same for data that fits into memory; it sees every node and is slower.
 
-    def _check_n_features_of(self, nodes: Nodes, reset: bool) -> None:
-        if reset:
-            self.n_features_in_ = nodes.n_features
-            if hasattr(self, "feature_names_in_"):
-                del self.feature_names_in_
-        elif nodes.n_features != self.n_features_in_:
-            raise InputError(
-                f"X has {nodes.n_features} features, but {type(self).__name__} is expecting {self.n_features_in_} "
-                "features as input."
-            )
+    Notes
+    -----
+    Algorithm 2 and section 3.2 of the paper; :class:`Summary` says where the default differs.
 
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.cluster_centers_)
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probi import PROBI, Nodes
+    >>> rng = np.random.default_rng(0)
+    >>> model = PROBI(n_clusters=2, random_state=0)
+    >>> for batch in range(100):
+    ...     X = rng.normal(size=(100, 5, 2)) + 1 + 8 * rng.integers(2, size=(100, 1, 1))
+    ...     model = model.partial_fit(Nodes.from_dense(X))
+    >>> model.summary_.n_nodes
+    10000
+    >>> np.sort(model.cluster_centers_, axis=0).round(1)
+    array([[1., 1.],
+           [9., 9.]])
+    """
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        summary_size: int | None = None,
+        preset: str = "default",
+        n_init: int | None = None,
+        init: ArrayLike | None = None,
+        max_iter: int | None = None,
+        tol: float = 1e-4,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.summary_size = summary_size
+        self.preset = preset
+        self.n_init = n_init
+        self.init = init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Summarise the nodes, solve the summary, and label all nodes; parameters as in :meth:`PLloyd.fit`."""
+        with _parallel.limited(self.n_jobs):
+            nodes = self._nodes(X, sample_weight, reset=True)
+            self._start()
+            self.summary_.update(nodes)
+            found = self._solved(self.summary_, self._seed)
+            self.result_ = finished(nodes, found.centers, found.n_iter, keep_order=self.init is not None)
+        return self
+
+    def partial_fit(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Add one batch of nodes to the summary; centers are found when they are asked for. See :meth:`fit`."""
+        with _parallel.limited(self.n_jobs):
+            first = not hasattr(self, "summary_")
+            nodes = self._nodes(X, sample_weight, reset=first)
+            if first:
+                self._start()
+            self.summary_.update(nodes)
+        self._forget()
+        return self
+
+    def _start(self) -> None:
+        """Begin a summary, and keep the seed for solving: a Generator is asked once."""
+        self._seed = seed_of(self.random_state)
+        self.summary_ = Summary(self.n_clusters, self.summary_size, self.preset, self._seed)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drop centers that do not know of the nodes just read."""
+        self.__dict__.pop("result_", None)
+
+    def __getattr__(self, name: str) -> Any:
+        # Only called for what is not there: results that wait for somebody to ask.
+        summary = self.__dict__.get("summary_")
+        if summary is not None and name in _LAZY:
+            if "result_" not in self.__dict__:
+                with _parallel.limited(self.n_jobs):
+                    self.result_ = self._solved(summary, self._seed)
+            value = self.result_ if name == "result_" else getattr(self.result_, _LAZY[name])
+            if value is not None:
+                return value
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+# Attributes of PROBI, by what they are called in its result.
+_LAZY = {
+    "result_": "",
+    "cluster_centers_": "centers",
+    "labels_": "labels",
+    "cost_": "cost",
+    "lower_bound_": "lower_bound",
+    "n_iter_": "n_iter",
+}

@@ -1,8 +1,6 @@
 """Nodes: uncertain objects in one flat layout, checked once, never changed."""
 
 import math
-import os
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -10,7 +8,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from probi import _parallel
-from probi._checks import as_array, as_floats, check_offsets, check_points, check_probabilities, check_weights, frozen
+from probi._checks import (
+    as_array,
+    as_floats,
+    check_offsets,
+    check_points,
+    check_probabilities,
+    check_weights,
+    frozen,
+    largest_magnitude,
+)
 from probi._kernels import statistics
 from probi.errors import InputError
 
@@ -100,7 +107,7 @@ class Nodes:
         self.total_probabilities, self.magnitude = parts["total_probabilities"], parts["magnitude"]
         # Arrays with a row a node, or tuples of them, by name: they are cut and taken along with the nodes.
         self._statistics: dict[str, Any] = parts["statistics"]
-        self._lock, self._lock_owner = threading.RLock(), os.getpid()
+        self._lock = _parallel.Lock()
         return self
 
     @classmethod
@@ -301,19 +308,20 @@ class Nodes:
     @property
     def gravity_centers(self) -> Array:
         """Centers of gravity, (n_nodes, n_features); float64, or the points themselves where nodes are certain."""
-        return self._moments()[0]
+        # The points themselves are not kept as a statistic: parts of the nodes would copy them twice.
+        return self.points if self.is_certain else self._moments()[0]
 
     @property
     def variances(self) -> Floats:
         """Mean squared distance of each node to its center of gravity."""
+        if self.is_certain:
+            return self.statistic("no variances", lambda: frozen(np.zeros(len(self))))  # type: ignore[no-any-return]
         return self._moments()[1]
 
     def _moments(self) -> tuple[Array, Floats]:
         return self.statistic("moments", self._compute_moments)  # type: ignore[no-any-return]
 
     def _compute_moments(self) -> tuple[Array, Floats]:
-        if self.is_certain:
-            return self.points, frozen(np.zeros(len(self)))
         gravity, variances = np.empty(self.shape), np.empty(len(self))
         _parallel.run(
             statistics.node_moments, self.pieces(), self.points, self.probabilities, self.offsets,
@@ -323,13 +331,14 @@ class Nodes:
 
     def statistic(self, name: str, compute: Callable[[], Any]) -> Any:
         """Return a cached array (or tuple of arrays) with a row a node, computed once, by one thread, on first use."""
-        if self._lock_owner != os.getpid():
-            # In a forked child, where the thread that may have held it does not exist.
-            self._lock, self._lock_owner = threading.RLock(), os.getpid()
         with self._lock:
             if name not in self._statistics:
                 self._statistics[name] = compute()
             return self._statistics[name]
+
+    def known(self, name: str) -> Any:
+        """Return a cached statistic, or None where it was not computed."""
+        return self._statistics.get(name)
 
     def pieces(self, at_most: int | None = None) -> list[tuple[int, int]]:
         """Cut the nodes into ranges of about equal work; they depend on nothing but the nodes and ``at_most``."""
@@ -388,22 +397,24 @@ class Nodes:
         sizes = np.diff(self.offsets)[chosen]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         rows = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], sizes)
+        points = frozen(self.points[rows])
         return self._some(
             lambda array: frozen(array[chosen]),
-            points=frozen(self.points[rows]),
+            points=points,
+            magnitude=largest_magnitude(points),
             probabilities=frozen(self.probabilities[rows]),
             offsets=frozen(offsets),
         )
 
-    def _some(self, chosen: Callable[[Array], Array], **flat: Array) -> Self:
-        """Part of the nodes: ``chosen`` picks from arrays with a row a node, ``flat`` are the others."""
+    def _some(self, chosen: Callable[[Array], Array], **others: Any) -> Self:
+        """Part of the nodes: ``chosen`` picks from arrays with a row a node, ``others`` are what changes besides."""
         by_node = {
             "weights": chosen(self.weights),
             "ids": None if self.ids is None else chosen(self.ids),
             "total_probabilities": chosen(self.total_probabilities),
             "statistics": {name: _each(chosen, value) for name, value in dict(self._statistics).items()},
         }
-        return self._trusted(**self._parts() | flat | by_node)
+        return self._trusted(**self._parts() | others | by_node)
 
     def scaled(self, factors: ArrayLike) -> Self:
         """Nodes with each feature multiplied by its factor, for example 1 / standard deviation."""

@@ -82,3 +82,13 @@ def expected_distances(points, probabilities, offsets, centers, out, start, stop
     for node in range(start, stop):
         for c in range(centers.shape[0]):
             out[node, c] = expected_distance(points, probabilities, offsets, node, centers, c)
+
+
+@kernel
+def distances_of_pairs(points, probabilities, offsets, centers, out, start, stop):
+    """Expected distance of nodes start:stop, each to the center with its own number.
+
+    OUT  out (n_nodes,), start:stop overwritten
+    """
+    for node in range(start, stop):
+        out[node] = expected_distance(points, probabilities, offsets, node, centers, node)

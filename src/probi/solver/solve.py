@@ -1,23 +1,28 @@
 """Solve the probabilistic k-median problem in memory."""
 
 import warnings
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from probi import _parallel
+from probi._checks import check_count
 from probi._random import generator
 from probi.distances import Assignment, assign, check_centers, total_cost
 from probi.errors import InputError, SolverWarning
-from probi.medians import certified_medians
+from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import Nodes
 from probi.solver.lloyd import Lloyd, descend, p_lloyd
-from probi.solver.problem import SPREAD_TOL, Problem
-from probi.solver.result import Clusters, Result
+from probi.solver.problem import Problem
+from probi.solver.result import Clusters, Evaluation, Result
 from probi.solver.seeding import seed, seed_as_in_paper
 from probi.solver.swaps import Swaps
 
 Floats = NDArray[np.float64]
+T = TypeVar("T")
 
 PRESETS = ("default", "paper")
 MAX_ITER = {"default": 100, "paper": 10}
@@ -26,17 +31,65 @@ N_INIT = {"default": 10, "paper": 1}
 # A start is dropped or kept long before it has converged; what a last per mille would bring is the same for all.
 START_TOL = 1e-3
 
-# Starts that are improved by swaps, the best ones. On Covertype swaps bring them together: more of them cost time and
-# gain little, one alone is at times 0.3 % above the best known cost.
-N_SWAPPED = 2
+# Problems with no more coordinates than this fit into the cache of a core: threads work on starts of their own. Larger
+# ones are shared by all threads, one start after the other.
+ALONE = 1 << 20
 
 # With no more coordinates than this, starts are also tried on the nodes themselves: nodes with two distant realizations
 # are not well described by a median, and here it costs next to nothing.
 SMALL = 1 << 17
 
 
+class Effort(NamedTuple):
+    """How long swaps are tried: on how many of the best starts, for which gain, and how many may fail in a row."""
+
+    n_swapped: int
+    least_gain: float
+    patience: int
+
+    @classmethod
+    def for_nodes(cls, n_clusters: int) -> "Effort":
+        """All that is worth it.
+
+        On Covertype swaps bring two starts together: more of them gain little, one alone is at times 0.3 % above the
+        best known cost. Twice the patience took half as long again and found nothing better.
+        """
+        return cls(n_swapped=2, least_gain=1e-5, patience=6 + n_clusters // 4)
+
+    @classmethod
+    def for_coreset(cls, n_clusters: int) -> "Effort":
+        """Less: what a coreset gets wrong, some 0.3 % of the cost, hides the last tenths of a per mille."""
+        return cls(n_swapped=1, least_gain=1e-4, patience=3 + n_clusters // 8)
+
+
+class _Found(NamedTuple):
+    """Centers that a start led to."""
+
+    cost: float
+    start: int
+    centers: Floats
+
+
+class Summarized(Protocol):
+    """What stands for more nodes than there are: a :class:`probi.Summary`, of which nothing more is known here."""
+
+    @property
+    def n_clusters(self) -> int:
+        """Largest number of clusters it is made for."""
+
+    @property
+    def preset(self) -> str:
+        """Preset that it was made with."""
+
+    def coreset(self) -> Nodes:
+        """Nodes to solve."""
+
+    def evaluate(self, centers: ArrayLike) -> Evaluation:
+        """Say what centers cost on all the data."""
+
+
 def solve(
-    nodes: Nodes,
+    source: Nodes | Summarized,
     n_clusters: int,
     n_init: int | None = None,
     preset: str | None = None,
@@ -50,14 +103,14 @@ def solve(
 
     Parameters
     ----------
-    nodes : Nodes
+    source : Nodes or Summary
     n_clusters : int
-        Number of centers.
+        Number of centers; for a summary at most the number it was made for.
     n_init : int, default=None
         Starts, of which the best is taken further. None: 10, and 1 with ``preset="paper"``.
     preset : {"default", "paper"}, default=None
         "paper" is P-LLOYD++ as in section 4.4 of the paper. The default tries starts on the nodes' medians, improves
-        the best one by swaps of centers, and finishes on the nodes themselves.
+        the best ones by swaps of centers, and finishes on the nodes themselves. None: that of the summary.
     init : array-like of shape (n_clusters, n_features), default=None
         Centers to start from, instead of drawn ones. They keep their order and are not swapped.
     max_iter : int, default=None
@@ -88,7 +141,7 @@ def solve(
     >>> result.cost
     1.25
     """
-    result = solved(nodes, n_clusters, n_init, preset, init, max_iter, tol, random_state, verbose)
+    result = solved(source, n_clusters, n_init, preset, init, max_iter, tol, random_state, verbose)
     if result.n_distinct < n_clusters:
         warnings.warn(few_distinct(result), SolverWarning, stacklevel=2)
     return result
@@ -104,7 +157,7 @@ def few_distinct(result: Result) -> str:
 
 
 def solved(
-    nodes: Nodes,
+    source: Nodes | Summarized,
     n_clusters: int,
     n_init: int | None,
     preset: str | None,
@@ -115,6 +168,40 @@ def solved(
     verbose: int,
 ) -> Result:
     """Solve without a warning; parameters as in :func:`solve`."""
+    check_count("n_clusters", n_clusters)
+    options = n_init, init, max_iter, tol, random_state, verbose
+    if isinstance(source, Nodes):
+        return _solved_nodes(source, n_clusters, preset, Effort.for_nodes(n_clusters), *options)
+    if not hasattr(source, "coreset"):
+        raise InputError(
+            f"Expected Nodes or a Summary, not {type(source).__name__}. Nodes.from_points takes an array of points."
+        )
+    return _solved_summary(source, n_clusters, preset, *options)
+
+
+def _solved_summary(summary: Summarized, n_clusters: int, preset: str | None, *options: Any) -> Result:
+    """Solve the coreset, and evaluate the centers by the audit sample."""
+    if n_clusters > summary.n_clusters:
+        raise InputError(
+            f"n_clusters is {n_clusters}, but the summary was made for up to {summary.n_clusters}. Make one for more."
+        )
+    effort = Effort.for_coreset(n_clusters)
+    found = _solved_nodes(summary.coreset(), n_clusters, preset or summary.preset, effort, *options)
+    known = summary.evaluate(found.centers)
+    return replace(
+        found,
+        cost=known.cost,
+        standard_error=known.standard_error,
+        spread_cost=known.spread_cost,
+        lower_bound=known.lower_bound,
+        labels=None,
+    )
+
+
+def _solved_nodes(
+    nodes: Nodes, n_clusters: int, preset: str | None, effort: Effort, n_init: int | None, init: ArrayLike | None,
+    max_iter: int | None, tol: float, random_state: Any, verbose: int,
+) -> Result:  # fmt: skip
     preset = "default" if preset is None else preset
     _check(nodes, n_clusters, preset, n_init, max_iter, tol)
     rng = generator(random_state)
@@ -126,16 +213,14 @@ def solved(
     if preset == "paper":
         centers, n_iter = _solve_as_in_paper(nodes, n_clusters, n_init, given, max_iter, rng, verbose)
     else:
-        centers, n_iter = _solve(nodes, n_clusters, n_init, given, max_iter, tol, rng, verbose)
+        centers, n_iter = _solve(nodes, n_clusters, effort, n_init, given, max_iter, tol, rng, verbose)
     return finished(nodes, centers, n_iter, keep_order=given is not None)
 
 
 def _check(nodes: Nodes, n_clusters: int, preset: str, n_init: int | None, max_iter: int | None, tol: float) -> None:
-    if not isinstance(nodes, Nodes):
-        raise InputError(f"Expected Nodes, not {type(nodes).__name__}. Nodes.from_points takes an array of points.")
-    for name, value in (("n_clusters", n_clusters), ("n_init", n_init), ("max_iter", max_iter)):
-        if (value is not None or name == "n_clusters") and not _is_count(value):
-            raise InputError(f"{name} is {value!r}, but must be a whole number of at least 1.")
+    for name, value in (("n_init", n_init), ("max_iter", max_iter)):
+        if value is not None:
+            check_count(name, value)
     if n_clusters > len(nodes):
         raise InputError(
             f"n_clusters={n_clusters} is more than n_samples={len(nodes)}, the nodes there are. Ask for fewer."
@@ -149,33 +234,34 @@ def _check(nodes: Nodes, n_clusters: int, preset: str, n_init: int | None, max_i
         raise InputError("All weights are zero: nothing counts, so there is nothing to solve.")
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= 1)
-
-
 def _solve(
-    nodes: Nodes, n_clusters: int, n_init: int, init: Floats | None, max_iter: int, tol: float,
+    nodes: Nodes, n_clusters: int, effort: Effort, n_init: int, init: Floats | None, max_iter: int, tol: float,
     rng: np.random.Generator, verbose: int,
 ) -> tuple[Floats, int]:  # fmt: skip
     problem = Problem.of(nodes)
     lifted = problem.lifted()
+    alone = lifted.nodes.n_realizations * lifted.nodes.n_features <= ALONE
     small = not nodes.is_certain and nodes.n_realizations * nodes.n_features <= SMALL
-    starts, finalists = [], []
-    for start in range(n_init):
-        stream = np.random.default_rng(rng.integers(2**63))
-        centers = seed(lifted, n_clusters, stream) if init is None else lifted.raised(init)
+    seeds = [int(rng.integers(2**63)) for _ in range(n_init)]
+
+    def start(i: int) -> tuple[_Found, list[tuple[Lloyd, int]]]:
+        centers = seed(lifted, n_clusters, np.random.default_rng(seeds[i])) if init is None else lifted.raised(init)
         tried = Lloyd(lifted.nodes, centers)
         n_rounds = descend(lifted, tried, max_iter, START_TOL)
         if verbose:
-            print(f"start {start + 1}/{n_init}: cost of medians {tried.cost:.6g} after {n_rounds} rounds")
-        starts.append((tried.cost, start, tried.centers))
-        if small:
-            finalists.append(_on_nodes(problem, centers, max_iter, tol))
-    starts.sort(key=lambda found: found[:2])
+            print(f"start {i + 1}/{n_init}: cost of medians {tried.cost:.6g} after {n_rounds} rounds")
+        on_nodes = [_on_nodes(problem, centers, max_iter, tol)] if small else []
+        return _Found(tried.cost, i, tried.centers), on_nodes
+
+    tried = _each(start, n_init, alone)
+    starts = sorted((found for found, _ in tried), key=lambda found: found[:2])
     if init is None:
-        starts = [_swapped(lifted, found, rng, verbose) for found in starts[:N_SWAPPED]]
-    best = Lloyd(lifted.nodes, min(starts, key=lambda found: found[:2])[2])
+        starts = starts[: effort.n_swapped]
+        seeds = [int(rng.integers(2**63)) for _ in starts]
+        starts = _each(lambda i: _swapped(lifted, starts[i], effort, seeds[i], verbose), len(starts), alone)
+    best = Lloyd(lifted.nodes, min(starts, key=lambda found: found[:2]).centers)
     descend(lifted, best, max_iter, tol)
+    finalists = [final for _, finals in tried for final in finals]
     finalists.append(_on_nodes(problem, best.centers, max_iter, tol))
     final, n_rounds = min(finalists, key=lambda found: found[0].cost)
     if verbose:
@@ -183,29 +269,25 @@ def _solve(
     return final.centers, n_rounds
 
 
-def _swapped(
-    lifted: Problem, found: tuple[float, int, Floats], rng: np.random.Generator, verbose: int
-) -> tuple[float, int, Floats]:
-    """Improve a start (cost, number, centers) by swaps."""
-    _, number, centers = found
-    search = Swaps(lifted, centers, np.random.default_rng(rng.integers(2**63)))
-    search.run(patience(len(centers)))
+def _each(function: Callable[[int], T], n: int, alone: bool) -> list[T]:
+    """Call with 0 to n - 1, each call on one thread (``alone``) or one after the other, each on all threads."""
+    if alone:
+        return _parallel.run(lambda i, _: function(i), [(i, i + 1) for i in range(n)])
+    return [function(i) for i in range(n)]
+
+
+def _swapped(lifted: Problem, found: _Found, effort: Effort, seed: int, verbose: int) -> _Found:
+    """Improve a start by swaps."""
+    search = Swaps(lifted, found.centers, np.random.default_rng(seed), effort.least_gain)
+    search.run(effort.patience)
     if verbose:
-        print(f"swaps from {number + 1}: cost of medians {search.cost:.6g}")
-    return search.cost, number, search.centers
+        print(f"swaps from {found.start + 1}: cost of medians {search.cost:.6g}")
+    return _Found(search.cost, found.start, search.centers)
 
 
 def _on_nodes(problem: Problem, centers: Floats, max_iter: int, tol: float) -> tuple[Lloyd, int]:
     lloyd = Lloyd(problem.nodes, np.ascontiguousarray(centers[:, : problem.nodes.n_features]))
     return lloyd, descend(problem, lloyd, max_iter, tol)
-
-
-def patience(n_clusters: int) -> int:
-    """Swaps that may fail one after the other: with more centers there are more places where one may help.
-
-    Twice as many took half as long again on Covertype and found nothing better.
-    """
-    return 6 + n_clusters // 4
 
 
 def _solve_as_in_paper(
@@ -247,6 +329,7 @@ def finished(nodes: Nodes, centers: Floats, n_iter: int, keep_order: bool) -> Re
         centers=centers,
         cost=cost,
         standard_error=0.0,
+        spread_cost=total_cost(nodes, spreads),
         lower_bound=min(cost, total_cost(nodes, lower)),
         coreset_cost=cost,
         labels=found.labels,

@@ -21,16 +21,14 @@ FORESIGHT = 6
 # Gains of successive rounds shrink; one that is behind by more than this many times its last gain is given up.
 PACE = 2.0
 
-# Gains below are not worth the rounds they cost.
-LEAST_GAIN = 1e-5
-
 
 class Swaps:
-    """Search for better centers by swaps, on certain nodes."""
+    """Search for better centers by swaps, on certain nodes; a swap must gain at least a share of the cost."""
 
-    def __init__(self, problem: Problem, centers: Floats, rng: np.random.Generator) -> None:
+    def __init__(self, problem: Problem, centers: Floats, rng: np.random.Generator, least_gain: float) -> None:
         self.problem = problem
         self.rng = rng
+        self.least_gain = least_gain
         n = len(problem.nodes)
         self._pieces = problem.nodes.pieces()
         self._labels, self._nearest, self._second = np.empty(n, np.int32), np.empty(n), np.empty(n)
@@ -66,7 +64,7 @@ class Swaps:
         centers = self.centers.copy()
         centers[leaving] = place
         lloyd = Lloyd(self.problem.nodes, centers, self._assignment(column, leaving))
-        goal = self.cost * (1.0 - LEAST_GAIN)
+        goal = self.cost * (1.0 - self.least_gain)
         for _ in range(FORESIGHT):
             before = lloyd.cost
             one_round(self.problem, lloyd)

@@ -1,0 +1,304 @@
+"""A tree of cuts through rows: cells that lie together, an order in which neighbours are close, and a walk along it."""
+
+import numpy as np
+
+from probi._kernels._compile import kernel, part
+
+# Bins of the histogram in which a place to cut is looked for.
+N_BINS = 32
+
+# Rows that a leaf may hold while the tree grows; with two, half of the leaves hold one.
+LEAF = 2
+
+# Rows that go down the tree together.
+N_AT_ONCE = 8
+
+# Rows that decide along which feature a part of a cell is cut: only an order depends on it.
+N_LOOKED_AT = 32
+
+
+@kernel
+def largest_deviation(places, base, start, stop):
+    """Largest absolute coordinate of rows start:stop, relative to ``base`` (d,)."""
+    largest = 0.0
+    for row in range(start, stop):
+        for f in range(places.shape[1]):
+            largest = max(largest, abs(np.float64(places[row, f]) - base[f]))
+    return largest
+
+
+@kernel
+def make_rows(places, spreads, base, scale, rows, start, stop):
+    """Rows to cut, float32: places relative to ``base`` and scaled, and the spread behind them if rows are wider.
+
+    OUT  rows (n, d) or (n, d + 1), start:stop overwritten
+    """
+    d = places.shape[1]
+    for row in range(start, stop):
+        for f in range(d):
+            rows[row, f] = (np.float64(places[row, f]) - base[f]) * scale
+        if rows.shape[1] > d:
+            rows[row, d] = spreads[row] * scale
+
+
+@kernel
+def grow(rows, mass, order, most_cells, features, thresholds, firsts, leaf_of, cell_of):
+    """Grow a tree over some rows: first cells, always cutting the one with the largest cost, then leaves inside them.
+
+    The cost of a cell is taken as its mass times the root of its mean squared distance to its mean, an upper bound of
+    the sum of distances that needs no second look at the rows. Cells are cut where two groups are farthest apart,
+    which also cuts off a few rows far away; what is inside a cell only needs an order and is cut at its mean.
+
+    IN   rows (n, d), mass (n_used,) of the rows in ``order``, most_cells
+    INOUT order (n_used,): numbers of the rows, brought into the order of the leaves
+    OUT  features, thresholds, firsts (2 n_used,): rows of a tree node with a value of at most the threshold go to its
+         first child, the others to the one behind; a leaf is its own first child and has an infinite threshold.
+         leaf_of (2 n_used,): number of a leaf, from left to right; cell_of (n_used,): cell of each leaf
+    RETURN numbers of leaves and of cells, and the depth
+    """
+    d, m = rows.shape[1], order.shape[0]
+    starts, stops = np.empty(2 * m, np.int64), np.empty(2 * m, np.int64)
+    cells, costs, widest = np.empty(most_cells, np.int64), np.empty(most_cells), np.empty(most_cells, np.int64)
+    sums, squares, bins = np.empty(d), np.empty(d), np.empty((3, N_BINS))
+    starts[0], stops[0], cells[0] = 0, m, 0
+    for node in range(2 * m):
+        features[node], thresholds[node], firsts[node] = 0, np.inf, node
+    costs[0], widest[0] = _survey(rows, mass, order, sums, squares, 0, m, 1)
+    n_nodes, n_cells = 1, 1
+    while n_cells < most_cells:
+        worst = 0
+        for c in range(1, n_cells):
+            if costs[c] > costs[worst]:
+                worst = c
+        if costs[worst] <= 0.0:
+            break
+        node = cells[worst]
+        threshold = _farthest_apart(rows, mass, order, bins, widest[worst], starts[node], stops[node])
+        if not _cut(rows, mass, order, widest[worst], threshold, node, n_nodes, starts, stops):
+            costs[worst] = 0.0
+            continue
+        features[node], thresholds[node], firsts[node] = widest[worst], threshold, n_nodes
+        cells[worst], cells[n_cells] = n_nodes, n_nodes + 1
+        for c in (worst, n_cells):
+            costs[c], widest[c] = _survey(rows, mass, order, sums, squares, starts[cells[c]], stops[cells[c]], 1)
+        n_nodes += 2
+        n_cells += 1
+    is_cell = np.zeros(2 * m, np.bool_)
+    for c in range(n_cells):
+        is_cell[cells[c]] = True
+    for c in range(n_cells):
+        # Children stand behind their parent, so one run over the numbers meets every node.
+        n_before = n_nodes
+        node = cells[c]
+        while node < n_nodes:
+            size = stops[node] - starts[node]
+            if size > LEAF:
+                step = 1 + size // N_LOOKED_AT
+                cost, feature = _survey(rows, mass, order, sums, squares, starts[node], stops[node], step)
+                threshold = np.float32(sums[feature])
+                if cost > 0.0 and _cut(rows, mass, order, feature, threshold, node, n_nodes, starts, stops):
+                    features[node], thresholds[node], firsts[node] = feature, threshold, n_nodes
+                    n_nodes += 2
+            node = max(node + 1, n_before)
+    return _number(firsts, is_cell, leaf_of, cell_of)
+
+
+@part
+def _survey(rows, mass, order, sums, squares, start, stop, step):
+    """Cost of order[start:stop], and the feature in which it varies most, by each ``step``-th row.
+
+    OUT  sums (d,): the mean; squares (d,): mass times variance
+    """
+    d = rows.shape[1]
+    for f in range(d):
+        sums[f] = 0.0
+        squares[f] = 0.0
+    first = order[start]
+    total = 0.0
+    for i in range(start, stop, step):
+        row, weight = order[i], mass[i]
+        total += weight
+        for f in range(d):
+            # Relative to one of them: squares of far rows would drown their differences.
+            difference = np.float64(rows[row, f]) - np.float64(rows[first, f])
+            sums[f] += weight * difference
+            squares[f] += weight * difference * difference
+    widest, whole = 0, 0.0
+    for f in range(d):
+        squares[f] = max(0.0, squares[f] - sums[f] * sums[f] / total)
+        sums[f] = rows[first, f] + sums[f] / total
+        whole += squares[f]
+        if squares[f] > squares[widest]:
+            widest = f
+    return np.sqrt(total * whole), widest
+
+
+@part
+def _farthest_apart(rows, mass, order, bins, feature, start, stop):
+    """Value at which order[start:stop] falls into the two parts with the largest variance between them (Otsu)."""
+    low, high = rows[order[start], feature], rows[order[start], feature]
+    for i in range(start, stop):
+        low = min(low, rows[order[i], feature])
+        high = max(high, rows[order[i], feature])
+    for b in range(N_BINS):
+        bins[0, b] = 0.0
+        bins[1, b] = 0.0
+        bins[2, b] = low
+    scale = N_BINS / max(np.float64(high) - np.float64(low), 1e-300)
+    weight, moment = 0.0, 0.0
+    for i in range(start, stop):
+        above = np.float64(rows[order[i], feature]) - np.float64(low)
+        b = min(N_BINS - 1, int(above * scale))
+        bins[0, b] += mass[i]
+        bins[1, b] += mass[i] * above
+        bins[2, b] = max(bins[2, b], np.float64(rows[order[i], feature]))
+        weight += mass[i]
+        moment += mass[i] * above
+    best, threshold, top = -1.0, low, np.float64(low)
+    left, left_moment = 0.0, 0.0
+    for b in range(N_BINS - 1):
+        left += bins[0, b]
+        left_moment += bins[1, b]
+        top = max(top, bins[2, b])
+        right = weight - left
+        if left > 0.0 and right > 0.0:
+            gap = (moment - left_moment) / right - left_moment / left
+            if left * right * gap * gap > best:
+                best, threshold = left * right * gap * gap, np.float32(top)
+    return threshold
+
+
+@part
+def _cut(rows, mass, order, feature, threshold, node, new, starts, stops):
+    """Sort the rows of a tree node into two new ones, by value; False if one of them would be empty."""
+    i, j = starts[node], stops[node] - 1
+    while i <= j:
+        if rows[order[i], feature] <= threshold:
+            i += 1
+        else:
+            order[i], order[j] = order[j], order[i]
+            mass[i], mass[j] = mass[j], mass[i]
+            j -= 1
+    starts[new], stops[new] = starts[node], i
+    starts[new + 1], stops[new + 1] = i, stops[node]
+    return starts[node] < i < stops[node]
+
+
+@part
+def _number(firsts, is_cell, leaf_of, cell_of):
+    """Number leaves and cells from left to right, and find the longest way down."""
+    waiting = np.empty((firsts.shape[0], 2), np.int64)
+    waiting[0, 0], waiting[0, 1] = 0, 0
+    n_waiting, n_leaves, cell, deepest = 1, 0, -1, 0
+    while n_waiting > 0:
+        n_waiting -= 1
+        node, depth = waiting[n_waiting, 0], waiting[n_waiting, 1]
+        first = firsts[node]
+        if is_cell[node]:
+            cell += 1
+        if first == node:
+            leaf_of[node] = n_leaves
+            cell_of[n_leaves] = cell
+            n_leaves += 1
+            deepest = max(deepest, depth)
+        else:
+            waiting[n_waiting, 0], waiting[n_waiting, 1] = first + 1, depth + 1
+            waiting[n_waiting + 1, 0], waiting[n_waiting + 1, 1] = first, depth + 1
+            n_waiting += 2
+    return n_leaves, cell + 1, deepest
+
+
+@kernel
+def descend(rows, features, thresholds, firsts, leaf_of, depth, leaves, start, stop):
+    """Leaf of rows start:stop, for a few rows at once: each step waits for memory, and none for a branch.
+
+    OUT  leaves (n,)
+    """
+    at = np.empty(N_AT_ONCE, np.int64)
+    for block in range(start, stop, N_AT_ONCE):
+        n = min(N_AT_ONCE, stop - block)
+        for j in range(n):
+            at[j] = 0
+        for _ in range(depth):
+            for j in range(n):
+                node = at[j]
+                at[j] = firsts[node] + int(rows[block + j, features[node]] > thresholds[node])
+        for j in range(n):
+            leaves[block + j] = leaf_of[at[j]]
+
+
+@kernel
+def sort_by_leaf(leaves, used, cell_of, borders, order, cells):
+    """Bring the used rows into the order of their leaves, and name the cell of each.
+
+    IN   leaves (n,), used (n_used,) row numbers, cell_of (n_leaves,)
+    OUT  borders (n_cells + 1,): cell c owns order[borders[c]:borders[c + 1]]; order (n_used,); cells (n,)
+    """
+    places = np.zeros(cell_of.shape[0] + 1, np.int64)
+    for i in range(used.shape[0]):
+        places[leaves[used[i]] + 1] += 1
+    for leaf in range(cell_of.shape[0]):
+        places[leaf + 1] += places[leaf]
+        borders[cell_of[leaf] + 1] = places[leaf + 1]
+    borders[0] = 0
+    for i in range(used.shape[0]):
+        leaf = leaves[used[i]]
+        order[places[leaf]] = used[i]
+        places[leaf] += 1
+        cells[used[i]] = cell_of[leaf]
+
+
+@kernel
+def measure(rows, mass, n_space, order, borders, distances, masses, costs, start, stop):
+    """Distance of each row to the mean of its cell, and the sums over cells start:stop.
+
+    IN   n_space: leading features of the space; a further one is a spread, which a center at the mean does not undo
+    OUT  distances (n,); masses, costs (n_cells,)
+    """
+    mean = np.empty(n_space)
+    for c in range(start, stop):
+        first, total, cost = order[borders[c]], 0.0, 0.0
+        for f in range(n_space):
+            mean[f] = 0.0
+        for i in range(borders[c], borders[c + 1]):
+            row, weight = order[i], mass[order[i]]
+            total += weight
+            for f in range(n_space):
+                mean[f] += weight * (np.float64(rows[row, f]) - np.float64(rows[first, f]))
+        for f in range(n_space):
+            mean[f] = rows[first, f] + mean[f] / total
+        for i in range(borders[c], borders[c + 1]):
+            row = order[i]
+            squared = 0.0
+            for f in range(n_space):
+                difference = rows[row, f] - mean[f]
+                squared += difference * difference
+            for f in range(n_space, rows.shape[1]):
+                squared += np.float64(rows[row, f]) * np.float64(rows[row, f])
+            distances[row] = np.sqrt(squared)
+            cost += mass[row] * distances[row]
+        masses[c], costs[c] = total, cost
+
+
+@kernel
+def walk(chances, order, offset, n_picks, picked):
+    """Systematic sampling: pick the row in which the sum of chances, in this order, passes offset, offset + 1, ...
+
+    IN   chances (n,) that sum to n_picks, none above 1; offset in [0, 1)
+    OUT  picked (n,) bool: true for exactly n_picks more rows
+    """
+    total = 0.0
+    for i in range(order.shape[0]):
+        total += chances[order[i]]
+    step = total / n_picks
+    passed, n_picked = 0.0, 0
+    for i in range(order.shape[0]):
+        passed += chances[order[i]]
+        if n_picked < n_picks and passed > (offset + n_picked) * step:
+            picked[order[i]] = True
+            n_picked += 1
+    for i in range(order.shape[0]):
+        # Rounding may leave the last pick undone.
+        if n_picked < n_picks and chances[order[i]] > 0.0 and not picked[order[i]]:
+            picked[order[i]] = True
+            n_picked += 1

@@ -1,0 +1,94 @@
+"""Nodes that wait for a leaf to fill, in arrays that grow: adding one costs a few microseconds."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probi._checks import frozen, largest_magnitude
+from probi.nodes import Nodes
+
+Array = NDArray[Any]
+
+
+class Buffer:
+    """Copies of nodes, one after the other."""
+
+    def __init__(self) -> None:
+        # Numbers of nodes and of realizations, in one place: what was added counts from one moment to the next.
+        self._used = (0, 0)
+        self._points: Array = np.empty((0, 0))
+        self._probabilities: Array = np.empty(0)
+        self._offsets: Array = np.zeros(1, np.int64)
+        self._weights: Array = np.empty(0)
+        self._totals: Array = np.empty(0)
+
+    @classmethod
+    def of(cls, nodes: Nodes) -> "Buffer":
+        """Buffer that holds copies of nodes."""
+        buffer = cls()
+        if len(nodes):
+            buffer.append(nodes)
+        return buffer
+
+    def __len__(self) -> int:
+        return self._used[0]
+
+    @property
+    def form(self) -> tuple[int, np.dtype[Any]]:
+        """Number of features and dtype of the nodes, if there are any."""
+        return int(self._points.shape[1]), self._points.dtype
+
+    def append(self, nodes: Nodes) -> None:
+        """Add copies of nodes; of what the caller does with their arrays afterwards it takes no notice."""
+        start, first = self._used
+        n, r = start + len(nodes), first + nodes.n_realizations
+        if n >= len(self._weights) or r >= len(self._points):
+            self._grow(nodes, n, r)
+        self._points[first:r] = nodes.points
+        self._probabilities[first:r] = nodes.probabilities
+        self._offsets[start + 1 : n + 1] = nodes.offsets[1:]
+        self._offsets[start + 1 : n + 1] += first
+        self._weights[start:n] = nodes.weights
+        self._totals[start:n] = nodes.total_probabilities
+        self._used = (n, r)
+
+    def _grow(self, like: Nodes, n_nodes: int, n_realizations: int) -> None:
+        """Make room for so many; twice as much as there was, so that adding stays cheap."""
+        n = max(n_nodes + 1, 2 * len(self._weights), 16)
+        r = max(n_realizations + 1, 2 * len(self._points), 16)
+        points = np.empty((r, like.n_features), like.dtype)
+        probabilities, offsets = np.empty(r, like.dtype), np.zeros(n + 1, np.int64)
+        weights, totals = np.empty(n), np.empty(n)
+        used, filled = self._used
+        if used:
+            points[:filled] = self._points[:filled]
+            probabilities[:filled] = self._probabilities[:filled]
+            offsets[: used + 1] = self._offsets[: used + 1]
+            weights[:used] = self._weights[:used]
+            totals[:used] = self._totals[:used]
+        self._points, self._probabilities, self._offsets = points, probabilities, offsets
+        self._weights, self._totals = weights, totals
+
+    def nodes(self) -> Nodes:
+        """Views of what is there, valid until the next call that adds."""
+        return self._nodes(lambda array: array)
+
+    def copied(self) -> Nodes:
+        """What is there, for keeps."""
+        return self._nodes(np.copy)
+
+    def _nodes(self, made: Callable[[Array], Array]) -> Nodes:
+        n, r = self._used
+        points = frozen(made(self._points[:r]))
+        return Nodes._trusted(
+            points=points,
+            probabilities=frozen(made(self._probabilities[:r])),
+            offsets=frozen(made(self._offsets[: n + 1])),
+            weights=frozen(made(self._weights[:n])),
+            ids=None,
+            total_probabilities=frozen(made(self._totals[:n])),
+            magnitude=largest_magnitude(points),
+            statistics={},
+        )

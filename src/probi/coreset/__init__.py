@@ -1,0 +1,1 @@
+"""Coresets: few weighted nodes that stand for many. Each module has one ``reduce``."""

@@ -1,0 +1,151 @@
+"""The default reduce: cells that lie together, importance of each node, a systematic sample, exact masses."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probi import _parallel
+from probi._kernels import tree as kernels
+from probi.medians import SPREAD_TOL, certified_medians
+from probi.nodes import GRAIN, Nodes
+from probi.solver.problem import draw
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+# Cells for each cluster. Two to eight give the same error within its noise; with one, small clusters share a cell.
+CELLS_A_CLUSTER = 4
+
+# Fewest picks for each cell on average. A third of all go by mass alone, the same number to every cell, so this keeps
+# at least two for each: none is left without a node that stands for it.
+PICKS_A_CELL = 8
+
+# Nodes whose coordinates are looked at to find a typical place.
+N_TYPICAL = 255
+
+# Rows that a thread takes down the tree at once.
+ROWS_AT_ONCE = 1 << 13
+
+
+def reduce(nodes: Nodes, size: int, n_clusters: int, rng: np.random.Generator) -> Nodes:
+    """Choose exactly ``size`` of more nodes, with weights that keep the mass of each cell.
+
+    Nodes stand here as points, their medians lifted by their spreads (:meth:`probi.solver.problem.Problem.lifted`):
+    the chance to be chosen may be anything, as long as weights make up for it. It is a sum of three shares: in the cost
+    of all, in the mass of the own cell and in the cost of the own cell, as for sensitivities (Feldman and Langberg).
+    Nodes that would be chosen more than once are kept as they are.
+    """
+    used = np.flatnonzero(nodes.mass > 0.0)
+    if len(used) <= size:
+        return nodes if len(used) == len(nodes) else nodes.take(used)
+    mass = nodes.mass
+    rows = _rows(nodes)
+    n_cells = max(1, min(CELLS_A_CLUSTER * n_clusters, size // PICKS_A_CELL))
+    order, borders, cells = _cells(rows, mass, used, size, n_cells, rng)
+    scores = _importance(rows, mass, nodes.n_features, order, borders, cells)
+    kept, chances = capped(scores, size)
+    picked = kept.copy()
+    if kept.sum() < size:
+        kernels.walk(chances, order, rng.random(), size - int(kept.sum()), picked)
+    chosen = np.flatnonzero(picked)
+    factors = _factors(mass, cells, kept, chances, chosen, len(borders) - 1)
+    return nodes.take(chosen).reweighted(nodes.weights[chosen] * factors)
+
+
+def _rows(nodes: Nodes) -> NDArray[np.float32]:
+    """Nodes as rows of float32, relative to a typical place and scaled to at most 1, so that no scale or shift matters.
+
+    Half the memory of float64; what is computed of them only decides who is likely to be chosen.
+    """
+    medians, spreads, _ = certified_medians(nodes, SPREAD_TOL)
+    n, d = nodes.shape
+    base = np.median(medians[:: 1 + n // N_TYPICAL], axis=0).astype(np.float64)
+    pieces = _parallel.ranges(n, 1 + GRAIN // d)
+    largest = max(_parallel.run(kernels.largest_deviation, pieces, medians, base))
+    rows = np.empty((n, d if nodes.is_certain else d + 1), np.float32)
+    largest = max(largest, float(spreads.max()))
+    # A power of two: scaled data gives scaled rows, to the bit.
+    scale = 2.0 ** -np.frexp(largest)[1] if largest > 0.0 else 1.0
+    _parallel.run(kernels.make_rows, pieces, medians, spreads, base, scale, rows)
+    return rows
+
+
+def _cells(
+    rows: NDArray[np.float32], mass: Floats, used: Indices, n_looked_at: int, most: int, rng: np.random.Generator
+) -> tuple[Indices, Indices, NDArray[np.int32]]:
+    """Rows in an order in which neighbours are close, where cells begin in it, and the cell of each row.
+
+    The tree is grown over some of the rows, drawn by mass, and all of them descend it.
+    """
+    drawn = (np.arange(n_looked_at) + rng.random(n_looked_at)) / n_looked_at
+    some, times = np.unique(used[draw(mass[used], drawn)], return_counts=True)
+    m = len(some)
+    features, thresholds, firsts = np.empty(2 * m, np.int32), np.empty(2 * m, np.float32), np.empty(2 * m, np.int32)
+    leaf_of, cell_of, leaves = np.empty(2 * m, np.int32), np.empty(m, np.int32), np.empty(len(rows), np.int32)
+    n_leaves, n_cells, depth = kernels.grow(
+        rows, times.astype(np.float64), some, most, features, thresholds, firsts, leaf_of, cell_of
+    )
+    pieces = _parallel.ranges(len(rows), ROWS_AT_ONCE)
+    _parallel.run(kernels.descend, pieces, rows, features, thresholds, firsts, leaf_of, depth, leaves)
+    borders, order, cells = (
+        np.empty(n_cells + 1, np.int64),
+        np.empty(len(used), np.int64),
+        np.zeros(len(rows), np.int32),
+    )
+    kernels.sort_by_leaf(leaves, used, cell_of[:n_leaves], borders, order, cells)
+    return order, borders, cells
+
+
+def _importance(
+    rows: NDArray[np.float32], mass: Floats, n_space: int, order: Indices, borders: Indices, cells: NDArray[np.int32]
+) -> Floats:
+    """Number that the chance of each node to be chosen goes by."""
+    n_cells = len(borders) - 1
+    distances, masses, costs = np.zeros(len(rows)), np.empty(n_cells), np.empty(n_cells)
+    pieces = _parallel.ranges(n_cells, max(1, n_cells * GRAIN // rows.size))
+    _parallel.run(kernels.measure, pieces, rows, mass, n_space, order, borders, distances, masses, costs)
+    total = costs.sum()
+    by_cost = np.zeros(n_cells)
+    # Without any cost (all nodes of the cell at one point) there is nothing to share.
+    by_cost[costs > 0.0] = 1.0 / total + 1.0 / (n_cells * costs[costs > 0.0])
+    by_mass = 1.0 / (n_cells * masses)
+    return mass * (by_mass[cells] + by_cost[cells] * distances)
+
+
+def capped(scores: Floats, size: int) -> tuple[NDArray[np.bool_], Floats]:
+    """Chances proportional to scores that sum to ``size``, none above 1: which are 1, and the rest (0 for those).
+
+    What is cut off at 1 goes to the others, which may lift some of them above 1: again, until none is.
+    """
+    kept = np.zeros(len(scores), bool)
+    rest = scores.copy()
+    while True:
+        room = size - np.count_nonzero(kept)
+        total = rest.sum()
+        if room <= 0 or not total > 0.0:
+            return kept, np.zeros(len(scores))
+        over = rest >= total / room
+        if not over.any():
+            return kept, rest * (room / total)
+        kept |= over
+        rest[over] = 0.0
+
+
+def _factors(
+    mass: Floats, cells: NDArray[np.int32], kept: NDArray[np.bool_], chances: Floats, chosen: Indices, n_cells: int
+) -> Floats:
+    """What the weights of the chosen are multiplied with, so that each cell keeps its mass exactly.
+
+    Kept nodes stand for themselves, the others for what is left of the cell; if none of them was chosen, the kept
+    ones share it.
+    """
+    own = kept[chosen]
+    factors = np.ones(len(chosen))
+    factors[~own] = 1.0 / chances[chosen[~own]]
+    heavy = np.bincount(cells[chosen[own]], mass[chosen[own]], minlength=n_cells)
+    left = np.bincount(cells, np.where(kept, 0.0, mass), minlength=n_cells)
+    sampled = np.bincount(cells[chosen[~own]], mass[chosen[~own]] * factors[~own], minlength=n_cells)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for_sampled = left / sampled
+        for_kept = np.where(sampled > 0.0, 1.0, 1.0 + left / heavy)
+    factors *= np.where(own, for_kept[cells[chosen]], for_sampled[cells[chosen]])
+    return factors

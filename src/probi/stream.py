@@ -1,0 +1,368 @@
+"""Merge & reduce over one stream of nodes: what has been read becomes a few coresets, by level.
+
+Everything here happens at leaf borders, a leaf being a fixed number of nodes, and random numbers are keyed by stream
+and leaf. So neither the split into batches nor the number of threads nor their timing changes a bit of the result.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probi import _parallel
+from probi._checks import frozen
+from probi._random import keyed
+from probi.audit import AuditSample
+from probi.buffer import Buffer
+from probi.coreset import importance, rings
+from probi.errors import InputError
+from probi.medians import SPREAD_TOL, certified_medians, measured
+from probi.nodes import Nodes
+
+Floats = NDArray[np.float64]
+
+REDUCES: dict[str, Callable[[Nodes, int, int, np.random.Generator], Nodes]] = {
+    "default": importance.reduce,
+    "paper": rings.reduce,
+}
+
+# Summaries up to this size take eight coresets together, larger ones four: fewer levels mean less error and less work,
+# but up to so many times the size of nodes wait in the buffer.
+SMALL_SIZE = 1 << 13
+
+# Leaves that are worked on before their coresets are taken together, by as many threads as there are.
+LEAVES_AT_ONCE = 16
+
+# What random numbers are for, as part of their keys.
+AUDIT, REDUCE, FINAL, COLLAPSE = range(4)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is kept of a stream: parameters that all parts of a summary share."""
+
+    n_clusters: int
+    size: int
+    preset: str
+
+    @property
+    def fan_in(self) -> int:
+        """Coresets of one level that become one of the next; the paper's is 2."""
+        if self.preset == "paper":
+            return 2
+        return 8 if self.size <= SMALL_SIZE else 4
+
+    @property
+    def leaf(self) -> int:
+        """Nodes that become one coreset. Those of the paper's B_0 and B_1 together are a leaf of its scheme."""
+        return self.fan_in * self.size
+
+    def reduce(self, parts: list[Nodes], rng: np.random.Generator) -> Nodes:
+        """Take nodes together and choose ``size`` of them."""
+        return REDUCES[self.preset](Nodes.concat(parts), self.size, self.n_clusters, rng)
+
+
+class Totals(NamedTuple):
+    """Sums over nodes."""
+
+    mass: float = 0.0
+    spread_cost: float = 0.0
+    lower_bound: float = 0.0
+
+    @classmethod
+    def of(cls, nodes: Nodes) -> "Totals":
+        """Sums over some nodes."""
+        _, spreads, lower = certified_medians(nodes, SPREAD_TOL)
+        mass = nodes.mass
+        return cls(float(mass.sum()), float((mass * spreads).sum()), float((mass * lower).sum()))
+
+    def plus(self, other: "Totals") -> "Totals":
+        """Sums over the nodes of both."""
+        return Totals(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def scaled(self, factor: float) -> "Totals":
+        """Sums with all weights multiplied."""
+        return Totals(*(factor * value for value in self))
+
+
+class Key(NamedTuple):
+    """Which stream this is: what tells its random numbers from those of others.
+
+    A height above 0 is not one stream but a block of fan_in ** height neighbouring shards, the ``number``-th of them. A
+    generation above 0 is what was added to a summary after its streams had become a block.
+    """
+
+    number: int
+    height: int
+    generation: int
+    seed: int
+
+    def random(self, purpose: int, *more: int) -> np.random.Generator:
+        """Return the generator for one purpose."""
+        return keyed(self.seed, self.number, self.height, self.generation, purpose, *more)
+
+
+class _Digest(NamedTuple):
+    """All that is kept of a leaf."""
+
+    coreset: Nodes
+    totals: Totals
+    audit: AuditSample
+
+
+@dataclass(eq=False)
+class Stream:
+    """State of one stream: coresets by level, and nodes that do not fill a leaf yet.
+
+    Attributes
+    ----------
+    key : Key
+    plan : Plan
+    n_digested : int
+        Nodes of full leaves.
+    totals : Totals
+        Over those.
+    levels : list of lists of Nodes
+        Coresets; one of level l stands for fan_in ** l leaves.
+    buffer : Buffer
+    """
+
+    key: Key
+    plan: Plan
+    n_digested: int = 0
+    totals: Totals = field(default_factory=Totals)
+    levels: list[list[Nodes]] = field(default_factory=list)
+    buffer: Buffer = field(default_factory=Buffer)
+    _waiting: Nodes | None = None
+
+    def updated(self, nodes: Nodes, audit: AuditSample) -> tuple["Stream", AuditSample]:
+        """Read nodes; return the stream after them, and the audit sample with those of full leaves.
+
+        As long as the buffer does not fill the stream is the same one; else a new one, and nothing happened to this.
+        """
+        leaf = self.plan.leaf
+        waiting = len(self.buffer)
+        if waiting + len(nodes) < leaf:
+            self.buffer.append(nodes)
+            return self, audit
+        n_leaves = (waiting + len(nodes)) // leaf
+        number = self._leaf_number
+        levels, totals = [list(level) for level in self.levels], self.totals
+        for start in range(0, n_leaves, LEAVES_AT_ONCE):
+            pieces = [(i, i + 1) for i in range(start, min(start + LEAVES_AT_ONCE, n_leaves))]
+            for digest in _parallel.run(self._digest, pieces, nodes, number, audit.threshold):
+                totals = totals.plus(digest.totals)
+                audit = audit.joined(digest.audit)
+                _place(levels, 0, digest.coreset)
+            self._take_together(levels, number + pieces[-1][1])
+        rest = Buffer.of(nodes[n_leaves * leaf - waiting :])
+        return Stream(self.key, self.plan, self.n_digested + n_leaves * leaf, totals, levels, rest), audit
+
+    @property
+    def n_nodes(self) -> int:
+        """Nodes read."""
+        return self.n_digested + len(self.buffer)
+
+    @property
+    def _leaf_number(self) -> int:
+        """Number of the leaf that the buffer is going to fill."""
+        return self.n_digested // self.plan.leaf
+
+    def _digest(self, nodes: Nodes, number: int, threshold: float, i: int, _: int) -> _Digest:
+        """Work on the i-th leaf of what waits in the buffer and the given nodes."""
+        leaf, waiting = self.plan.leaf, len(self.buffer)
+        part = nodes[max(0, i * leaf - waiting) : (i + 1) * leaf - waiting]
+        if i == 0 and waiting:
+            part = Nodes.concat([self.buffer.nodes(), part])
+        return _Digest(
+            totals=Totals.of(part),
+            audit=AuditSample.of(part, self._uniforms(number + i, leaf), threshold),
+            coreset=self.plan.reduce([part], self.key.random(REDUCE, 0, number + i)),
+        )
+
+    def _uniforms(self, leaf_number: int, n: int) -> Floats:
+        """Random numbers in (0, 1] for the nodes of a leaf, or its first n."""
+        return 1.0 - self.key.random(AUDIT, leaf_number).random(n)
+
+    def _take_together(self, levels: list[list[Nodes]], n_leaves: int) -> None:
+        """Make one coreset of fan_in of the same level, as long as there are so many."""
+        fan_in, level = self.plan.fan_in, 0
+        while level < len(levels):
+            full = len(levels[level]) // fan_in
+            # Coresets of this level that there have ever been, and so the number of the first new one.
+            first_new = n_leaves // fan_in ** (level + 1) - full
+            groups = levels[level]
+
+            def reduced(
+                i: int, _: int, groups: list[Nodes] = groups, level: int = level, first: int = first_new
+            ) -> Nodes:
+                rng = self.key.random(REDUCE, level + 1, first + i)
+                return self.plan.reduce(groups[i * fan_in : (i + 1) * fan_in], rng)
+
+            for coreset in _parallel.run(reduced, [(i, i + 1) for i in range(full)]):
+                _place(levels, level + 1, coreset)
+            levels[level] = groups[full * fan_in :]
+            level += 1
+
+    # -- what it says about the nodes read so far -------------------------------------------------------------------
+
+    def waiting(self) -> Nodes | None:
+        """Nodes in the buffer, as a copy, with their medians; made once for a state."""
+        if len(self.buffer) == 0:
+            return None
+        if self._waiting is None or len(self._waiting) != len(self.buffer):
+            self._waiting = measured(self.buffer.copied())
+        return self._waiting
+
+    def retained(self) -> list[Nodes]:
+        """Coresets of all levels, and what waits in the buffer: together a coreset of all nodes read."""
+        waiting = self.waiting()
+        kept = [coreset for level in reversed(self.levels) for coreset in level]
+        return kept if waiting is None else [*kept, waiting]
+
+    @property
+    def n_retained(self) -> int:
+        """Nodes kept."""
+        return len(self.buffer) + sum(len(coreset) for level in self.levels for coreset in level)
+
+    def waiting_audit(self) -> AuditSample:
+        """Audit sample of the nodes in the buffer."""
+        waiting = self.waiting()
+        if waiting is None:
+            return AuditSample()
+        return AuditSample.of(waiting, self._uniforms(self._leaf_number, len(waiting)))
+
+    def all_totals(self) -> Totals:
+        """Sums over all nodes read."""
+        waiting = self.waiting()
+        return self.totals if waiting is None else self.totals.plus(Totals.of(waiting))
+
+    def paper_coreset(self) -> list[Nodes]:
+        """Union of all buckets, B_0 reduced (section 3.2); B_1 holds nodes as they were read."""
+        waiting = self.waiting()
+        kept = [coreset for level in reversed(self.levels) for coreset in level]
+        if waiting is None:
+            return kept
+        size = self.plan.size
+        if len(waiting) >= size:
+            kept.append(waiting[:size])
+            waiting = waiting[size:]
+        if len(waiting):
+            kept.append(self.plan.reduce([waiting], self.key.random(FINAL, self.n_nodes)))
+        return kept
+
+    def scaled(self, factor: float) -> "Stream":
+        """The same stream with all weights multiplied."""
+        changed = self._with_each(lambda nodes: nodes.reweighted(nodes.weights * factor))
+        return replace(changed, totals=self.totals.scaled(factor))
+
+    def widened(self) -> "Stream":
+        """The same stream in float64."""
+        return self._with_each(widened)
+
+    def copy(self) -> "Stream":
+        """The same stream, with a buffer of its own; coresets never change and are shared."""
+        return self._with_each(lambda nodes: nodes)
+
+    def _with_each(self, change: Callable[[Nodes], Nodes]) -> "Stream":
+        buffer = Buffer.of(change(self.buffer.nodes())) if len(self.buffer) else Buffer()
+        return replace(
+            self, _waiting=None, levels=[[change(coreset) for coreset in level] for level in self.levels], buffer=buffer
+        )
+
+    @property
+    def form(self) -> tuple[int, np.dtype[Any]] | None:
+        """Number of features and dtype of the nodes; None if there are none."""
+        if len(self.buffer):
+            return self.buffer.form
+        for level in self.levels:
+            for coreset in level:
+                return coreset.n_features, coreset.dtype
+        return None
+
+
+def widened(nodes: Nodes) -> Nodes:
+    """The same nodes as float64."""
+    if nodes.dtype == np.float64:
+        return nodes
+    wide = {name: frozen(getattr(nodes, name).astype(np.float64)) for name in ("points", "probabilities")}
+    return Nodes._trusted(**nodes._parts() | wide)
+
+
+def _place(levels: list[list[Nodes]], level: int, coreset: Nodes) -> None:
+    while len(levels) <= level:
+        levels.append([])
+    levels[level].append(coreset)
+
+
+def collapsed(streams: list[Stream]) -> Stream:
+    """One block of fan_in neighbouring streams or blocks: one coreset of what they keep."""
+    first, plan = streams[0].key, streams[0].plan
+    key = Key(first.number // plan.fan_in, first.height + 1, first.generation, first.seed)
+    n_nodes = sum(stream.n_nodes for stream in streams)
+    block = Stream(key, plan, n_nodes)
+    for stream in streams:
+        block.totals = block.totals.plus(stream.all_totals())
+    parts = [nodes for stream in streams for nodes in stream.retained()]
+    if parts:
+        block.levels = [[_at_most(plan, parts, key.random(COLLAPSE, n_nodes))]]
+    return block
+
+
+def _at_most(plan: Plan, parts: list[Nodes], rng: np.random.Generator) -> Nodes:
+    """Nodes of all parts as they are if there are at most ``size`` of them, else a coreset."""
+    if sum(len(part) for part in parts) <= plan.size:
+        return Nodes.concat(parts)
+    return plan.reduce(parts, rng)
+
+
+def united(streams: list[Stream]) -> Nodes:
+    """The coreset of several streams; it draws nothing: its random numbers depend on what was read alone."""
+    plan = streams[0].plan
+    n_nodes = sum(stream.n_nodes for stream in streams)
+    parts = [nodes for stream in streams for nodes in stream.retained()]
+    if not parts:
+        raise InputError("The summary is empty: it has read no nodes. Update it first.")
+    if plan.preset == "paper" and sum(len(part) for part in parts) > plan.size:
+        return Nodes.concat([nodes for stream in streams for nodes in stream.paper_coreset()])
+    return _at_most(plan, parts, streams[0].key.random(FINAL, n_nodes))
+
+
+def covers(a: Key, b: Key, fan_in: int) -> bool:
+    """Whether a block or stream holds nodes of the same stream as another."""
+    if a.seed != b.seed or a.generation != b.generation:
+        return False
+    height = max(a.height, b.height)
+    return bool(a.number // fan_in ** (height - a.height) == b.number // fan_in ** (height - b.height))
+
+
+def merged(streams: list[Stream], audit: AuditSample) -> tuple[list[Stream], AuditSample]:
+    """Streams in order, with complete groups of neighbours taken together, and the audit sample with their buffers.
+
+    Which groups are complete does not depend on the order in which streams came, so neither does the result.
+    """
+    fan_in = streams[0].plan.fan_in
+    height = 0
+    while height <= max(stream.key.height for stream in streams):
+        groups: dict[tuple[int, int], list[Stream]] = {}
+        for stream in sorted(streams, key=lambda stream: stream.key):
+            key = stream.key
+            if key.height == height and key.generation == 0:
+                groups.setdefault((key.seed, key.number // fan_in), []).append(stream)
+        for group in groups.values():
+            if len(group) == fan_in:
+                for stream in group:
+                    audit = audit.joined(stream.waiting_audit())
+                    streams.remove(stream)
+                streams.append(collapsed(group))
+        height += 1
+    return sorted(streams, key=lambda stream: stream.key), audit
+
+
+def sums(streams: list[Stream]) -> Totals:
+    """Sums over all nodes of several streams."""
+    columns = zip(*(stream.all_totals() for stream in streams), strict=True)
+    return Totals(*(math.fsum(column) for column in columns))

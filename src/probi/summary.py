@@ -1,0 +1,376 @@
+"""Summary: what is kept of a stream of nodes, in memory that does not grow with it."""
+
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from probi import _parallel
+from probi._checks import LARGEST, SMALLEST, check_count
+from probi._random import seed_of
+from probi.audit import AuditSample
+from probi.distances import check_centers, expected_cost
+from probi.errors import InputError
+from probi.nodes import Nodes
+from probi.solver.result import Evaluation
+from probi.solver.solve import PRESETS
+from probi.stream import Key, Plan, Stream, Totals, covers, merged, sums, united, widened
+
+T = TypeVar("T")
+
+# Nodes kept for each cluster, as in the paper.
+SIZE_A_CLUSTER = 200
+
+# With fewer nodes for each cluster a summary says nothing.
+LEAST_SIZE_A_CLUSTER = 4
+
+
+class Summary:
+    """A small weighted summary of a stream of nodes, on which k-median can be solved.
+
+    Reads nodes once, in batches of any size, and keeps a coreset of at most ``size`` of them, an unfilled buffer, and
+    an audit sample that tells what centers cost on all the data. Up to ``size`` nodes are kept whole, and everything
+    is exact. Summaries of parts of the data merge into one of all of it.
+
+    Parameters
+    ----------
+    n_clusters : int
+        Largest number of clusters to solve for later.
+    size : int, default=None
+        Nodes in the coreset, at least 4 a cluster. None: 200 a cluster. Larger is slower and nearer to all the data.
+    preset : {"default", "paper"}, default="default"
+        "paper" is PROBI as its authors state it (Algorithm 2, section 3.2). The default has a far smaller error.
+    random_state : None, int, Generator or RandomState
+        The same seed gives the same bytes, for any split of the stream into batches and any number of threads.
+    shard : int, default=0
+        Number of this part of the data. Parts that are to be merged need different numbers or different seeds.
+
+    Attributes
+    ----------
+    n_clusters, size, preset
+        As given.
+    n_nodes : int
+        Nodes read.
+    n_retained : int
+        Nodes kept for the coreset, by all levels and the buffer.
+    mass : float
+        Sum of weight times total probability of all nodes read.
+    spread_cost : float
+        Sum of mass times spread: what no centers can undo, certified up to 1 %.
+    lower_bound : float
+        Certified: no centers, however many, cost less.
+
+    See Also
+    --------
+    solve : Find centers for a summary.
+    PROBI : The same as a scikit-learn estimator.
+
+    Notes
+    -----
+    Where the default differs from the paper: cells of a tree take the place of bicriteria centers, importance with a
+    systematic sample that of uniform draws from rings, and more coresets are taken together at once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import probi
+    >>> rng = np.random.default_rng(0)
+    >>> summary = probi.Summary(n_clusters=2, random_state=0)
+    >>> for day in range(50):
+    ...     places = rng.normal(size=(200, 3, 2)) + 1 + 8 * rng.integers(2, size=(200, 1, 1))
+    ...     summary.update(probi.Nodes.from_dense(places))
+    >>> summary
+    Summary(10,000 nodes read, 1,600 kept, up to 2 clusters, coreset of 400, mass 10,000)
+    >>> result = probi.solve(summary, n_clusters=2, random_state=0)
+    >>> result.centers.round(1)
+    array([[1., 1.],
+           [9., 9.]])
+    """
+
+    def __init__(
+        self,
+        n_clusters: int,
+        size: int | None = None,
+        preset: str = "default",
+        random_state: Any = None,
+        shard: int = 0,
+    ) -> None:
+        check_count("n_clusters", n_clusters)
+        if size is None:
+            size = SIZE_A_CLUSTER * n_clusters
+        check_count("size", size)
+        if size < LEAST_SIZE_A_CLUSTER * n_clusters:
+            raise InputError(
+                f"A size of {size} is too small for {n_clusters} clusters: give at least "
+                f"{LEAST_SIZE_A_CLUSTER * n_clusters}."
+            )
+        if preset not in PRESETS:
+            raise InputError(f"preset is {preset!r}, but must be one of {', '.join(PRESETS)}.")
+        check_count("shard", shard, least=0)
+        plan = Plan(int(n_clusters), int(size), preset)
+        self._set(plan, [Stream(Key(int(shard), 0, 0, seed_of(random_state)), plan)], AuditSample())
+
+    def _set(self, plan: Plan, streams: list[Stream], audit: AuditSample) -> Self:
+        self._plan, self._state = plan, (streams, audit)
+        # Found once for a state and forgotten when it changes.
+        self._found: dict[str, Any] = {}
+        self._lock = _parallel.Lock()
+        return self
+
+    @property
+    def _streams(self) -> list[Stream]:
+        return self._state[0]
+
+    # -- what goes in -----------------------------------------------------------------------------------------------
+
+    def update(self, nodes: Nodes) -> None:
+        """Read nodes; they are copied as far as they are kept, their ids are not.
+
+        If it fails, or is interrupted, the summary is as it was before.
+        """
+        if not isinstance(nodes, Nodes):
+            raise InputError(f"Expected Nodes, not {type(nodes).__name__}. Nodes.from_points takes an array of points.")
+        with self._lock:
+            if len(nodes) == 0:
+                return
+            streams, audit = self._state
+            form = self._form
+            if form is not None and form != (nodes.n_features, nodes.dtype):
+                self._check_features(nodes.n_features)
+                nodes, (streams, audit) = widened(nodes), _wide(streams, audit)
+            at, stream = self._open_stream()
+            stream, audit = stream.updated(nodes, audit)
+            self._become([*streams[:at], stream, *streams[at + 1 :]], audit)
+
+    def merge(self, other: "Summary") -> Self:
+        """Add what another summary has read; return this one. The other stays as it is.
+
+        The result does not depend on the order of merges, down to its bytes. Neighbouring shards are taken together as
+        soon as a group of them is complete, so many shards do not need more memory than one, but for gaps.
+        """
+        if not isinstance(other, Summary):
+            raise InputError(f"Only a Summary can be merged into a Summary, not {type(other).__name__}.")
+        theirs = other._snapshot()
+        with self._lock:
+            self._check_fits(theirs)
+            states = [self._state, theirs._state]
+            if None not in (self._form, theirs._form) and self.dtype != theirs.dtype:
+                states = [_wide(*state) for state in states]
+            (mine, audit), (more, other_audit) = states
+            self._become(*merged([*mine, *more], audit.joined(other_audit)))
+        return self
+
+    def scale(self, factor: float) -> None:
+        """Multiply the weights of all that was read: below 1 the past fades against what comes."""
+        number: Any = factor
+        if isinstance(number, bool) or not isinstance(number, (int, float, np.number)) or not 0.0 < number < math.inf:
+            raise InputError(f"The factor is {factor!r}, but must be a positive number.")
+        with self._lock:
+            mass = self.mass * float(factor)
+            if self.n_nodes and not SMALLEST < mass < LARGEST:
+                raise InputError(f"Scaled by {factor}, the mass is {mass:.0e}, where numbers vanish or overflow.")
+            streams, audit = self._state
+            self._become([stream.scaled(float(factor)) for stream in streams], audit.scaled(float(factor)))
+
+    def _become(self, streams: list[Stream], audit: AuditSample) -> None:
+        """Go over to a new state, all at once, and forget what was found out about the old one."""
+        self._found = {}
+        self._state = streams, audit
+
+    def _open_stream(self) -> tuple[int, Stream]:
+        """Stream that goes on, and its place: the first that is no block, or a new one of the next generation."""
+        for at, stream in enumerate(self._streams):
+            if stream.key.height == 0:
+                return at, stream
+        first = self._streams[0].key
+        generation = 1 + max(stream.key.generation for stream in self._streams)
+        return len(self._streams), Stream(Key(first.number, 0, generation, first.seed), self._plan)
+
+    def _check_features(self, n_features: int) -> None:
+        if self.n_features is not None and n_features != self.n_features:
+            raise InputError(
+                f"Nodes have {n_features} features, but the summary has read nodes with {self.n_features}."
+            )
+
+    def _check_fits(self, other: "Summary") -> None:
+        for name in ("n_clusters", "size", "preset"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine != theirs:
+                raise InputError(f"Summaries with {name} {mine!r} and {theirs!r} cannot be merged: make them alike.")
+        if self.n_features is not None and other.n_features is not None:
+            self._check_features(other.n_features)
+        for a in self._streams:
+            for b in other._streams:
+                if covers(a.key, b.key, self._plan.fan_in):
+                    shard = min(a.key, b.key, key=lambda key: key.height).number
+                    raise InputError(
+                        f"Both summaries hold shard {shard} of the same seed: nodes would count twice, or share their "
+                        "random numbers. Number the parts of the data: Summary(..., shard=0), Summary(..., shard=1)."
+                    )
+
+    # -- what comes out ---------------------------------------------------------------------------------------------
+
+    def coreset(self) -> Nodes:
+        """At most ``size`` weighted nodes that stand for all that were read; changes nothing, draws nothing.
+
+        In the paper preset the union of all levels, as in section 3.2.
+        """
+        return self._find("coreset", lambda: united(self._streams))
+
+    def evaluate(self, centers: ArrayLike) -> Evaluation:
+        """Say what centers from anywhere cost on all the data, with a standard error.
+
+        The centers must not have been chosen by looking at the audit sample; those of :func:`probi.solve` were not.
+        """
+        if self.n_features is None:
+            raise InputError("The summary is empty: it has read no nodes. Update it first.")
+        places = check_centers(centers, self.n_features)
+        with self._lock:
+            totals = self._totals()
+            if self.n_retained == self.n_nodes:
+                cost, error = expected_cost(self.coreset(), places), 0.0
+            else:
+                excess, error = self._whole_audit().excess(places)
+                cost = totals.spread_cost + excess
+        return Evaluation(cost, error, min(totals.lower_bound, cost), totals.spread_cost)
+
+    def _whole_audit(self) -> AuditSample:
+        def joined() -> AuditSample:
+            streams, audit = self._state
+            for stream in streams:
+                audit = audit.joined(stream.waiting_audit())
+            return audit
+
+        return self._find("audit", joined)
+
+    def _totals(self) -> Totals:
+        return self._find("totals", lambda: sums(self._streams))
+
+    def _find(self, name: str, compute: Callable[[], T]) -> T:
+        with self._lock:
+            if name not in self._found:
+                self._found[name] = compute()
+            found: T = self._found[name]
+            return found
+
+    @property
+    def n_clusters(self) -> int:
+        """Largest number of clusters it is made for."""
+        return self._plan.n_clusters
+
+    @property
+    def size(self) -> int:
+        """Nodes in the coreset."""
+        return self._plan.size
+
+    @property
+    def preset(self) -> str:
+        """Which PROBI: "default" or "paper"."""
+        return self._plan.preset
+
+    @property
+    def n_nodes(self) -> int:
+        """Nodes read."""
+        return sum(stream.n_nodes for stream in self._streams)
+
+    @property
+    def n_retained(self) -> int:
+        """Nodes kept for the coreset, by all levels and the buffer."""
+        return sum(stream.n_retained for stream in self._streams)
+
+    @property
+    def mass(self) -> float:
+        """Sum of weight times total probability of all nodes read."""
+        return self._totals().mass
+
+    @property
+    def spread_cost(self) -> float:
+        """Sum of mass times spread of all nodes read."""
+        return self._totals().spread_cost
+
+    @property
+    def lower_bound(self) -> float:
+        """Certified: no centers, however many, cost less."""
+        return self._totals().lower_bound
+
+    @property
+    def _form(self) -> tuple[int, np.dtype[Any]] | None:
+        for stream in self._streams:
+            form = stream.form
+            if form is not None:
+                return form
+        return None
+
+    @property
+    def n_features(self) -> int | None:
+        """Dimension of the space; None before the first node."""
+        return None if self._form is None else self._form[0]
+
+    @property
+    def dtype(self) -> np.dtype[Any] | None:
+        """float32 or float64, which it becomes with the first such node; None before the first node."""
+        return None if self._form is None else self._form[1]
+
+    def __repr__(self) -> str:
+        paper = ", as in the paper" if self.preset == "paper" else ""
+        return (
+            f"Summary({self.n_nodes:,} nodes read, {self.n_retained:,} kept, up to {self.n_clusters} clusters, "
+            f"coreset of {self.size:,}{paper}, mass {self.mass:,.6g})"
+        )
+
+    # -- copies and files -------------------------------------------------------------------------------------------
+
+    def _snapshot(self) -> "Summary":
+        """The same state, which further updates of this one do not touch."""
+        with self._lock:
+            streams, audit = self._state
+            return Summary.__new__(Summary)._set(self._plan, [stream.copy() for stream in streams], audit)
+
+    __copy__ = _snapshot
+
+    def __deepcopy__(self, _: Any) -> "Summary":
+        return self._snapshot()
+
+    def to_bytes(self) -> bytes:
+        """The summary as an Arrow IPC file, in memory; the same state gives the same bytes."""
+        from probi import _arrow
+
+        with self._lock:
+            return _arrow.summary_to_bytes(self._plan, *self._state)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Summary from :meth:`to_bytes`; damaged, foreign or newer bytes are an error. No code in them is run."""
+        from probi import _arrow
+
+        return cls.__new__(cls)._set(*_arrow.summary_from_bytes(bytes(data)))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the summary to a file, which any program that knows Arrow can read.
+
+        The file is replaced as a whole: after a crash or on a full disk the old one is still there.
+        """
+        from probi._files import write_atomically
+
+        write_atomically(Path(path), self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Summary from a file that :meth:`save` wrote."""
+        try:
+            return cls.from_bytes(Path(path).read_bytes())
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Summary.from_bytes, (self.to_bytes(),)
+
+
+def _wide(streams: list[Stream], audit: AuditSample) -> tuple[list[Stream], AuditSample]:
+    """The same state in float64."""
+    wide = audit if audit.nodes is None else AuditSample(widened(audit.nodes), audit.keys)
+    return [stream.widened() for stream in streams], wide

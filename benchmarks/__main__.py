@@ -4,9 +4,15 @@ import os
 import sys
 from pathlib import Path
 
-from benchmarks import kernels, solver, startup
+from benchmarks import kernels, quality, solver, startup, streams
 
-ALL = {"startup": startup.main, "kernels": kernels.main, "solver": solver.main}
+ALL = {
+    "startup": startup.main,
+    "kernels": kernels.main,
+    "solver": solver.main,
+    "quality": quality.main,
+    "streams": streams.main,
+}
 
 
 def main() -> int:

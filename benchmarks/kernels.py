@@ -6,7 +6,8 @@ import numpy as np
 
 import probi
 from benchmarks import plain
-from benchmarks.common import best_of, covertype, random_nodes
+from benchmarks.common import best_of
+from benchmarks.data import covertype, random_nodes
 from probi.distances import Assignment
 from probi.medians import certified_medians
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 
 import probi
-from benchmarks.common import best_of, covertype, peak_megabytes
+from benchmarks.common import best_of, peak_megabytes
+from benchmarks.data import covertype
 
 N_SEEDS = 10
 PAPER = {10: 4.32e7, 20: 3.53e7, 30: 3.20e7}  # mean cost of P-LLOYD++ over 100 runs, from its table of means

@@ -137,12 +137,13 @@ class Summary:
         with self._lock:
             if len(nodes) == 0:
                 return
+            self._found = {}
             streams, audit = self._state
             form = self._form
             if form is not None and form != (nodes.n_features, nodes.dtype):
                 self._check_features(nodes.n_features)
                 nodes, (streams, audit) = widened(nodes), _wide(streams, audit)
-            at, stream = self._open_stream()
+            at, stream = _open_stream(streams)
             stream, audit = stream.updated(nodes, audit)
             self._become([*streams[:at], stream, *streams[at + 1 :]], audit)
 
@@ -180,15 +181,6 @@ class Summary:
         """Go over to a new state, all at once, and forget what was found out about the old one."""
         self._found = {}
         self._state = streams, audit
-
-    def _open_stream(self) -> tuple[int, Stream]:
-        """Stream that goes on, and its place: the first that is no block, or a new one of the next generation."""
-        for at, stream in enumerate(self._streams):
-            if stream.key.height == 0:
-                return at, stream
-        first = self._streams[0].key
-        generation = 1 + max(stream.key.generation for stream in self._streams)
-        return len(self._streams), Stream(Key(first.number, 0, generation, first.seed), self._plan)
 
     def _check_features(self, n_features: int) -> None:
         if self.n_features is not None and n_features != self.n_features:
@@ -368,6 +360,16 @@ class Summary:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Summary.from_bytes, (self.to_bytes(),)
+
+
+def _open_stream(streams: list[Stream]) -> tuple[int, Stream]:
+    """Stream that goes on, and its place: the first that is no block, or a new one of the next generation."""
+    for at, stream in enumerate(streams):
+        if stream.key.height == 0:
+            return at, stream
+    first = streams[0]
+    generation = 1 + max(stream.key.generation for stream in streams)
+    return len(streams), Stream(Key(first.key.number, 0, generation, first.key.seed), first.plan)
 
 
 def _wide(streams: list[Stream], audit: AuditSample) -> tuple[list[Stream], AuditSample]:

@@ -12,8 +12,8 @@ from probi.nodes import Nodes
 Floats = NDArray[np.float64]
 
 # Realizations that span the candidates, and those that judge them. The original proves that a constant number of both
-# is enough for a given precision but its constants are not at hand; with these the mean cost was 1.08 times the
-# smallest on Covertype and never above 1.9 times (asked for: 1 + 0.9).
+# is enough for a given precision, but its constants are not at hand. With these the cost was 1.05 times the smallest on
+# the mean of Covertype's nodes (1.06: Beijing's air) and above the 1 + 0.9 that is asked for in 4 of 10,000 cases.
 N_SPANNING, N_JUDGING = 4, 32
 
 

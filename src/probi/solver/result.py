@@ -78,7 +78,8 @@ class Result:
         return self.cost - self.spread_cost
 
     def __repr__(self) -> str:
-        error = f" ± {self.standard_error:.2g}" if self.standard_error else ""
+        # Two digits, and no exponent where it can be avoided: 270, not 2.7e+02.
+        error = f" ± {float(f'{self.standard_error:.2g}'):g}" if self.standard_error else ""
         spread = f"{self.spread_cost:.6g} of it spread"
         return f"Result({len(self.centers)} centers, cost {self.cost:.6g}{error}, {spread})"
 

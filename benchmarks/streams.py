@@ -1,0 +1,131 @@
+"""Streams: speed against BICO, solving against reading, memory, honesty of error bars, one summary for several k."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import probi
+from benchmarks import peers
+from benchmarks.common import best_of, peak_megabytes
+from benchmarks.data import covertype, covertype_nodes, cross_product, picture
+
+RUNS = 3
+
+
+def main(data: Path) -> None:
+    overhead()
+    nodes = covertype_nodes(data)
+    if nodes is not None:
+        solving(nodes)
+        one_for_all(nodes)
+        coverage(nodes)
+    memory()
+    against_bico(data)
+
+
+def against_bico(data: Path) -> None:
+    """Summary only, best of several runs; BICO gets float64 points in memory, probi the same array as it is."""
+    print("\nsummary of 200 k nodes against BICO 0.1.5 (C++), the same points in one run; seconds, best of runs")
+    python = peers.environment("bico", ["bico==0.1.5"])
+    points = covertype(data)
+    sets = [("RGB 5,000,000 x 3", lambda: picture(5_000_000), 20, RUNS)]
+    if points is not None:
+        sets.insert(0, ("Covertype 581,010 x 55", lambda: points[:581_010], 20, RUNS))
+        sets.append(("cross product 2,000,000 x 57", lambda: cross_product(points[:, :54], 2_000_000), 250, 1))
+    titles = f"{'data':<29} {'k':>4} {'BICO':>8} {'MB':>6}   {'as points':>10} {'ratio':>6}"
+    print(f"{titles} {'groups of 10':>13} {'ratio':>6}")
+    for name, make, k, runs in sets:
+        X = make()
+        probi.Summary(k).update(probi.Nodes.from_points(X[: 1700 * k]))  # compiles
+        alone, _ = best_of(RUNS, lambda X=X, k=k: summarised(probi.Nodes.from_points(X), k))
+        grouped, _ = best_of(RUNS, lambda X=X, k=k: summarised(probi.Nodes.from_groups(X), k))
+        theirs = peers.run(python, "run_bico.py", X, n_clusters=k, size=200 * k, runs=runs) if python else {}
+        bico = theirs.get("seconds", float("nan"))
+        print(
+            f"{name:<29} {k:>4} {bico:>8.2f} {theirs.get('peak_megabytes', 0):>6.0f}   {alone:>10.3f} "
+            f"{f'1/{bico / alone:.0f}':>6} {grouped:>13.3f} {f'1/{bico / grouped:.0f}':>6}",
+            flush=True,
+        )
+
+
+def summarised(nodes: probi.Nodes, k: int, seed: int = 0) -> probi.Summary:
+    summary = probi.Summary(k, random_state=seed)
+    summary.update(nodes)
+    summary.coreset()
+    return summary
+
+
+def solving(nodes: probi.Nodes) -> None:
+    print("\nCovertype: reading (check, summary, coreset) and solving with n_init = 10, seconds, best of runs")
+    for k in (10, 20, 30):
+        probi.solve(summarised(nodes, k), k, random_state=0)
+        read, summary = best_of(RUNS, lambda k=k: summarised(nodes[:], k))
+        solve, _ = best_of(RUNS, lambda k=k, s=summary: probi.solve(s, k, random_state=0))
+        print(f"k = {k}: {read:.3f} + {solve:.3f}, solving takes {solve / read:.2f} times as long", flush=True)
+
+
+def one_for_all(nodes: probi.Nodes) -> None:
+    print("\nCovertype: one summary made for k = 30, solved for fewer, against one made for that k; mean of 10 seeds")
+    large = [summarised(nodes, 30, seed) for seed in range(10)]
+    for k in (5, 10, 20):
+        costs = [
+            [
+                probi.expected_cost(nodes, probi.solve(summary, k, random_state=seed).centers)
+                for summary in (large[seed], summarised(nodes, k, seed))
+            ]
+            for seed in range(10)
+        ]
+        for_all, for_k = np.mean(costs, axis=0)
+        print(f"k = {k}: {for_all:.5g} against {for_k:.5g}, {for_all / for_k - 1:+.2%}", flush=True)
+
+
+def coverage(nodes: probi.Nodes, n_seeds: int = 200) -> None:
+    print(f"\nCovertype, k = 10, {n_seeds} seeds: does cost +- 2 standard errors contain the cost on all nodes?")
+    inside, errors, biases = [], [], []
+    for seed in range(n_seeds):
+        result = probi.solve(summarised(nodes, 10, seed), 10, n_init=2, random_state=seed)
+        truth = probi.expected_cost(nodes, result.centers)
+        inside.append(abs(result.cost - truth) <= 2 * result.standard_error)
+        errors.append(result.standard_error / truth)
+        biases.append(result.cost / truth - 1)
+    print(
+        f"in {np.mean(inside):.1%} of them; mean standard error {np.mean(errors):.2%} of the cost, "
+        f"mean of estimate / truth - 1 {np.mean(biases):+.3%} (spread {np.std(biases):.2%})",
+        flush=True,
+    )
+
+
+def overhead() -> None:
+    nodes = probi.Nodes.from_points(np.zeros((1, 3)))
+    summary = probi.Summary(1000)
+
+    def many() -> None:
+        for _ in range(20_000):
+            summary.update(nodes)
+
+    seconds, _ = best_of(3, many)
+    print(f"update with one node: {seconds / 20_000 * 1e6:.1f} microseconds")
+
+
+def memory() -> None:
+    print("\npeak memory of a generated stream of nodes with 10 realizations in 10 dimensions, k = 20, MB")
+    peaks = []
+    for n in (1_000_000, 10_000_000):
+        command = [sys.executable, "-c", f"from benchmarks.streams import stream; stream({n})"]
+        peaks.append(float(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+        print(f"{n:>11,} nodes: {peaks[-1]:.0f}", flush=True)
+    print(f"{peaks[1] / peaks[0] - 1:+.1%}")
+
+
+def stream(n_nodes: int, batch: int = 50_000) -> None:
+    """Read a generated stream and print the peak memory of this process."""
+    rng = np.random.default_rng(0)
+    middles = 10 * rng.standard_normal((30, 10), dtype=np.float32)
+    summary = probi.Summary(20, random_state=0)
+    for _ in range(n_nodes // batch):
+        places = middles[rng.integers(30, size=batch)][:, None] + rng.standard_normal((batch, 10, 10), dtype=np.float32)
+        summary.update(probi.Nodes.from_dense(places))
+    probi.solve(summary, 20, random_state=0)
+    print(peak_megabytes())

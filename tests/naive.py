@@ -5,6 +5,7 @@ A node is a list of (point, probability); nodes come with a list of weights.
 
 import itertools
 import math
+from fractions import Fraction
 
 
 def expected_distance(node, center):
@@ -170,3 +171,87 @@ def greedy_draw_probabilities(points, weights, centers, n_candidates):
         costs = [expected_cost(nodes, weights, [*centers, points[i]]) for i in drawn]
         chances[drawn[costs.index(min(costs))]] += math.prod(scores[i] / sum(scores) for i in drawn)
     return chances
+
+
+def cell_costs(rows, masses, cells, n_space):
+    """Of cells, lists of row numbers: distance of each row to the mean of its cell, mass and cost of each cell.
+
+    Features behind the first ``n_space`` are spreads, and the mean has 0 there.
+    """
+    distances, sums = {}, []
+    for cell in cells:
+        mass = sum(masses[i] for i in cell)
+        mean = [sum(masses[i] * rows[i][f] for i in cell) / mass for f in range(n_space)]
+        mean += [0.0] * (len(rows[cell[0]]) - n_space)
+        for i in cell:
+            distances[i] = math.dist(rows[i], mean)
+        sums.append((mass, sum(masses[i] * distances[i] for i in cell)))
+    return distances, sums
+
+
+def importance(rows, masses, cells, n_space):
+    """Shares of a row in the cost of all, the mass of its cell and the cost of its cell; a cost of 0 is not shared."""
+    distances, sums = cell_costs(rows, masses, cells, n_space)
+    whole = sum(cost for _, cost in sums)
+    found = {}
+    for cell, (mass, cost) in zip(cells, sums, strict=True):
+        for i in cell:
+            found[i] = masses[i] / (len(cells) * mass)
+            if cost > 0.0:
+                found[i] += masses[i] * distances[i] * (1.0 / whole + 1.0 / (len(cells) * cost))
+    return found
+
+
+def capped_chances(scores, size):
+    """Chances that go by scores and sum to ``size``: what is 1 or more becomes 1, and the others share what is left."""
+    certain = set()
+    while True:
+        total = sum(Fraction(s) for i, s in enumerate(scores) if i not in certain)
+        room = size - len(certain)
+        if room == 0 or total == 0:
+            return [Fraction(i in certain) for i in range(len(scores))]
+        chances = [Fraction(1) if i in certain else s * room / total for i, s in enumerate(scores)]
+        over = {i for i, chance in enumerate(chances) if chance >= 1}
+        if over == certain:
+            return chances
+        certain = over
+
+
+def systematic_sample(chances, offset):
+    """Numbers of the intervals, laid end to end, in which offset, offset + 1, ... lie; a border is of the next one."""
+    chosen, end = [], 0
+    for i, chance in enumerate(chances):
+        begin, end = end, end + chance
+        # The points offset + j in [begin, end), whose number is that of the j below each border.
+        if math.ceil(end - offset) > math.ceil(begin - offset):
+            chosen.append(i)
+    return chosen
+
+
+def ring_buckets(labels, distances, spreads, masses):
+    """Bucket (l, h, a) of each node, as the paper has it: open balls around centers, spreads up to and with 2^a R."""
+    parts = [Fraction(m) * (Fraction(d) + Fraction(s)) for d, s, m in zip(distances, spreads, masses, strict=True)]
+    radius = sum(parts) / (8 * sum(map(Fraction, masses)))
+    found = []
+    for label, distance, spread in zip(labels, distances, spreads, strict=True):
+        h = a = 0
+        while radius > 0 and not distance < 2**h * radius:
+            h += 1
+        while radius > 0 and not spread <= 2**a * radius:
+            a += 1
+        found.append((label, h, a))
+    return found
+
+
+def priority_sample(masses, uniforms, size):
+    """Numbers and keys of the ``size`` nodes with the smallest uniform / mass, and of the next, the limit."""
+    keys = sorted((u / mass, i) for i, (mass, u) in enumerate(zip(masses, uniforms, strict=True)) if mass > 0.0)
+    return [i for _, i in keys[: size + 1]], [key for key, _ in keys[: size + 1]]
+
+
+def priority_estimate(values, masses, keys, size):
+    """Sum of mass times value over all nodes, and its standard error, by a priority sample (Duffield, Lund, Thorup)."""
+    limit = 1.0 / keys[size] if len(keys) > size else 0.0
+    pairs = list(zip(values, masses, strict=True))[:size]
+    variance = math.fsum(v**2 * limit * max(0.0, limit - mass) for v, mass in pairs)
+    return math.fsum(v * max(mass, limit) for v, mass in pairs), math.sqrt(variance)

@@ -1,11 +1,15 @@
 """Small nodes that several tests look at, and ways to look at them."""
 
+import os
+import pickle
+import signal
 import warnings
 
 import numpy as np
+import pytest
 from numpy.testing import assert_array_equal
 
-from probi import Nodes, SolverWarning, solve
+from probi import Nodes, SolverWarning, Summary, expected_cost, solve
 
 ARRAYS = ("points", "probabilities", "offsets", "weights", "ids", "total_probabilities")
 STATISTICS = ("mass", "gravity_centers", "variances")
@@ -43,8 +47,82 @@ def blobs(n=300, k=4, d=3, m=4, seed=0, scale=50.0, spread=0.3):
     return np.round(X * 1024) / 1024, labels
 
 
+def random_centers(some, k, seed):
+    """Centers anywhere in the box around the nodes: nobody would choose them."""
+    rng = np.random.default_rng(seed)
+    return rng.uniform(some.points.min(axis=0), some.points.max(axis=0), (k, some.n_features))
+
+
+def coreset_costs(reduce, some, size, k, centers, n_seeds):
+    """Cost of each of some sets of centers, by coresets of different seeds: (n_seeds, n_sets)."""
+    found = []
+    for seed in range(n_seeds):
+        coreset = reduce(some, size, k, np.random.default_rng(seed))
+        found.append([expected_cost(coreset, c) for c in centers])
+    return np.array(found)
+
+
 def quiet_solve(*arguments, **options):
     """Solve where too few distinct nodes are no surprise."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SolverWarning)
         return solve(*arguments, **options)
+
+
+# -- streams ----------------------------------------------------------------------------------------------------------
+
+
+def certain(n, d=2, dtype=np.float64, seed=0):
+    """Certain nodes with weights, in five clusters."""
+    rng = np.random.default_rng(seed)
+    X = 20.0 * rng.integers(5, size=(n, 1)) + rng.normal(size=(n, d))
+    return Nodes.from_points(X.astype(dtype), rng.exponential(size=n))
+
+
+def uncertain(n, d=2, dtype=np.float64, seed=0):
+    """Nodes in five clusters with 1 to 4 realizations and weights, half of them absent at times."""
+    rng = np.random.default_rng(seed)
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 5, size=n))])
+    owner = np.repeat(np.arange(n), np.diff(offsets))
+    X = 20.0 * rng.integers(5, size=(n, 1))[owner] + rng.normal(size=(len(owner), d))
+    shares = rng.uniform(0.1, 1.0, size=len(owner))
+    present = np.where(np.arange(n) % 2, 1.0, rng.uniform(0.2, 1.0, size=n))
+    chances = shares / np.bincount(owner, shares)[owner] * present[owner]
+    return Nodes(X.astype(dtype), chances.astype(dtype), offsets, rng.exponential(size=n))
+
+
+def summarized(nodes, step=None, **options):
+    """Summary of nodes that come in batches of ``step``, or all at once."""
+    summary = Summary(**{"n_clusters": 2, "size": 8, "random_state": 0} | options)
+    for start in range(0, len(nodes), step or max(1, len(nodes))):
+        summary.update(nodes[start : start + step] if step else nodes)
+    return summary
+
+
+# -- other processes --------------------------------------------------------------------------------------------------
+
+
+def in_child(function):
+    """What a function returns in a forked child; the child is killed if it does not answer in 20 seconds."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(20)
+            os.write(writing, pickle.dumps(function()))
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as answer:
+        data = answer.read()
+    os.waitpid(child, 0)
+    assert data, "the child did not answer"
+    return pickle.loads(data)
+
+
+def forking(test):
+    """Skip where there is no fork; Python 3.12 and later warn of a fork beside threads, which is the point here."""
+    warning = "ignore:This process .* is multi-threaded, use of fork:DeprecationWarning"
+    no_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+    return no_fork(pytest.mark.filterwarnings(warning)(test))

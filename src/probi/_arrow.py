@@ -7,6 +7,7 @@ which the checksum itself counts as zeros. It is checked before anything else lo
 import hashlib
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -40,9 +41,9 @@ IN_BUFFER, IN_AUDIT = -1, -2
 
 def summary_to_bytes(plan: Plan, streams: list[Stream], audit: AuditSample) -> bytes:
     """Write the state of a summary."""
-    parts = [(s, level, i, nodes) for s, level, i, nodes in _parts(streams)]
+    parts = list(_parts(streams))
     if audit.nodes is not None:
-        parts.append((0, IN_AUDIT, 0, audit.nodes))
+        parts.append((0, IN_AUDIT, audit.nodes))
     header = {
         "format": FORMAT,
         "n_clusters": plan.n_clusters,
@@ -52,6 +53,7 @@ def summary_to_bytes(plan: Plan, streams: list[Stream], audit: AuditSample) -> b
             {"key": stream.key._asdict(), "n_digested": stream.n_digested, "totals": stream.totals._asdict()}
             for stream in streams
         ],
+        "parts": [[stream, level, len(nodes)] for stream, level, nodes in parts],
         "audit_keys": audit.keys.tolist(),
     }
     metadata = {"probi": json.dumps(header), "checksum": NO_CHECKSUM}
@@ -63,30 +65,30 @@ def summary_to_bytes(plan: Plan, streams: list[Stream], audit: AuditSample) -> b
     return CHECKSUM.sub(b"probi-sha256:" + hashlib.sha256(data).hexdigest().encode(), data)
 
 
-def _parts(streams: list[Stream]) -> Any:
-    """Nodes of all streams, with their places: stream, level, number in the level."""
+def _parts(streams: list[Stream]) -> Iterator[tuple[int, int, Nodes]]:
+    """Nodes of all streams, with the number of the stream and the level."""
     for s, stream in enumerate(streams):
         for level, coresets in enumerate(stream.levels):
-            for i, coreset in enumerate(coresets):
-                yield s, level, i, coreset
+            for coreset in coresets:
+                yield s, level, coreset
         if len(stream.buffer):
-            yield s, IN_BUFFER, 0, stream.buffer.nodes()
+            yield s, IN_BUFFER, stream.buffer.nodes()
 
 
-def _columns(parts: list[tuple[int, int, int, Nodes]]) -> dict[str, pa.Array]:
+def _columns(parts: list[tuple[int, int, Nodes]]) -> dict[str, pa.Array]:
     if not parts:
         return {}
-    places = np.array([part[:3] for part in parts])
-    lengths = [len(part[3]) for part in parts]
+    alone = [nodes for _, _, nodes in parts]
+    lengths = [len(nodes) for nodes in alone]
     columns = {
-        name: pa.array(np.repeat(places[:, i], lengths).astype(np.int32))
-        for i, name in enumerate(("stream", "level", "number"))
+        name: pa.array(np.repeat([part[i] for part in parts], lengths).astype(np.int32))
+        for i, name in enumerate(("stream", "level"))
     }
-    alone = [part[3] for part in parts]
     columns["weight"] = pa.array(np.concatenate([nodes.weights for nodes in alone]))
     for statistic, names in STATISTICS.items():
         for i, name in enumerate(names):
-            columns[name] = _with_gaps([_value(nodes, statistic, i) for nodes in alone], lengths, alone[0].n_features)
+            kind = pa.list_(pa.float64(), alone[0].n_features) if name.endswith("median") else pa.float64()
+            columns[name] = pa.concat_arrays([_statistic(nodes, statistic, i, kind) for nodes in alone])
     offsets = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(nodes.offsets) for nodes in alone]))])
     points = _points(np.concatenate([nodes.points for nodes in alone]))
     columns["points"] = pa.LargeListArray.from_arrays(offsets, points)
@@ -96,25 +98,13 @@ def _columns(parts: list[tuple[int, int, int, Nodes]]) -> dict[str, pa.Array]:
     return columns
 
 
-def _value(nodes: Nodes, statistic: str, i: int) -> Array | None:
+def _statistic(nodes: Nodes, statistic: str, i: int, kind: pa.DataType) -> pa.Array:
+    """The i-th array of a statistic, null where it is not known."""
     found = nodes.known(statistic)
-    return None if found is None else found[i]
-
-
-def _with_gaps(values: list[Array | None], lengths: list[int], n_features: int) -> pa.Array:
-    """Column of a statistic, null for nodes of which it is not known."""
-    is_place = any(value is not None and value.ndim == 2 for value in values)
-    chunks = []
-    for value, n in zip(values, lengths, strict=True):
-        kind = pa.list_(pa.float64(), n_features) if is_place else pa.float64()
-        if value is None:
-            chunks.append(pa.nulls(n, kind))
-        else:
-            wide = value.astype(np.float64)
-            chunks.append(_points(wide) if is_place else pa.array(wide))
-    if all(value is None for value in values):
-        return pa.nulls(sum(lengths))
-    return pa.concat_arrays(chunks)
+    if found is None:
+        return pa.nulls(len(nodes), kind)
+    value = found[i].astype(np.float64)
+    return _points(value) if value.ndim == 2 else pa.array(value)
 
 
 def _points(points: Array) -> pa.Array:
@@ -153,8 +143,12 @@ def _state(table: pa.Table, header: dict[str, Any]) -> tuple[Plan, list[Stream],
     streams = [
         Stream(Key(**entry["key"]), plan, entry["n_digested"], Totals(**entry["totals"])) for entry in header["streams"]
     ]
-    audit = AuditSample()
-    for (s, level, _), nodes in _read_parts(table):
+    audit, start = AuditSample(), 0
+    for s, level, n_nodes in header["parts"]:
+        nodes = _read_nodes(table.slice(start, n_nodes))
+        start += n_nodes
+        if len(nodes) != n_nodes or s < 0:
+            raise ValueError(f"part ({s}, {level}) has {len(nodes)} nodes, not {n_nodes}")
         if level == IN_AUDIT:
             audit = AuditSample(nodes, frozen(np.array(header["audit_keys"], np.float64)))
         elif level == IN_BUFFER:
@@ -163,18 +157,9 @@ def _state(table: pa.Table, header: dict[str, Any]) -> tuple[Plan, list[Stream],
             while len(streams[s].levels) <= level:
                 streams[s].levels.append([])
             streams[s].levels[level].append(nodes)
+    if start != table.num_rows or len(audit.keys) != (0 if audit.nodes is None else len(audit.nodes)):
+        raise ValueError("its parts do not add up")
     return plan, streams, audit
-
-
-def _read_parts(table: pa.Table) -> Any:
-    """Nodes of each part, with their place; parts stand together, in the order in which they were written."""
-    if table.num_rows == 0:
-        return
-    table = table.combine_chunks()
-    places = np.column_stack([table[name].to_numpy() for name in ("stream", "level", "number")])
-    borders = np.flatnonzero((places[1:] != places[:-1]).any(axis=1)) + 1
-    for start, stop in zip([0, *borders], [*borders, len(places)], strict=True):
-        yield places[start].tolist(), _read_nodes(table.slice(start, stop - start))
 
 
 def _read_nodes(table: pa.Table) -> Nodes:

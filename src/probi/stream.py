@@ -62,7 +62,7 @@ class Plan:
 
     def reduce(self, parts: list[Nodes], rng: np.random.Generator) -> Nodes:
         """Take nodes together and choose ``size`` of them."""
-        return REDUCES[self.preset](Nodes.concat(parts), self.size, self.n_clusters, rng)
+        return REDUCES[self.preset](_together(parts), self.size, self.n_clusters, rng)
 
 
 class Totals(NamedTuple):
@@ -194,18 +194,16 @@ class Stream:
             full = len(levels[level]) // fan_in
             # Coresets of this level that there have ever been, and so the number of the first new one.
             first_new = n_leaves // fan_in ** (level + 1) - full
-            groups = levels[level]
-
-            def reduced(
-                i: int, _: int, groups: list[Nodes] = groups, level: int = level, first: int = first_new
-            ) -> Nodes:
-                rng = self.key.random(REDUCE, level + 1, first + i)
-                return self.plan.reduce(groups[i * fan_in : (i + 1) * fan_in], rng)
-
-            for coreset in _parallel.run(reduced, [(i, i + 1) for i in range(full)]):
+            pieces = [(i, i + 1) for i in range(full)]
+            for coreset in _parallel.run(self._group, pieces, levels[level], level + 1, first_new):
                 _place(levels, level + 1, coreset)
-            levels[level] = groups[full * fan_in :]
+            levels[level] = levels[level][full * fan_in :]
             level += 1
+
+    def _group(self, coresets: list[Nodes], level: int, first_new: int, i: int, _: int) -> Nodes:
+        """Make a coreset of a level of the i-th fan_in coresets of the level below."""
+        fan_in = self.plan.fan_in
+        return self.plan.reduce(coresets[i * fan_in : (i + 1) * fan_in], self.key.random(REDUCE, level, first_new + i))
 
     # -- what it says about the nodes read so far -------------------------------------------------------------------
 
@@ -315,8 +313,13 @@ def collapsed(streams: list[Stream]) -> Stream:
 def _at_most(plan: Plan, parts: list[Nodes], rng: np.random.Generator) -> Nodes:
     """Nodes of all parts as they are if there are at most ``size`` of them, else a coreset."""
     if sum(len(part) for part in parts) <= plan.size:
-        return Nodes.concat(parts)
+        return _together(parts)
     return plan.reduce(parts, rng)
+
+
+def _together(parts: list[Nodes]) -> Nodes:
+    """Nodes of all parts. Empty ones (of leaves without mass) are left out: they know nothing of their medians."""
+    return Nodes.concat([part for part in parts if len(part)] or parts[:1])
 
 
 def united(streams: list[Stream]) -> Nodes:
@@ -327,7 +330,7 @@ def united(streams: list[Stream]) -> Nodes:
     if not parts:
         raise InputError("The summary is empty: it has read no nodes. Update it first.")
     if plan.preset == "paper" and sum(len(part) for part in parts) > plan.size:
-        return Nodes.concat([nodes for stream in streams for nodes in stream.paper_coreset()])
+        return _together([nodes for stream in streams for nodes in stream.paper_coreset()])
     return _at_most(plan, parts, streams[0].key.random(FINAL, n_nodes))
 
 

@@ -37,6 +37,8 @@ def reduce(nodes: Nodes, size: int, n_clusters: int, rng: np.random.Generator) -
     used = np.flatnonzero(nodes.mass > 0.0)
     if len(used) < len(nodes):
         nodes = nodes.take(used)
+    if len(used) == 0:
+        return nodes
     medians, spreads = nodes.statistic(PAPER_MEDIANS, lambda: _medians(nodes, rng))
     labels, distances = _nearest_centers(medians, nodes.mass, n_clusters, rng)
     bucket_of, n_buckets = buckets(labels, distances, spreads, nodes.mass)

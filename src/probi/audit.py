@@ -50,13 +50,15 @@ class AuditSample:
         chosen = chosen[np.argsort(keys[chosen], kind="stable")[: N_AUDITED + 1]]
         return cls(measured(nodes.take(chosen)), keys[chosen])
 
-    def joined(self, other: "AuditSample") -> "AuditSample":
-        """Sample of the data of both."""
-        if self.nodes is None or other.nodes is None:
-            return other if self.nodes is None else self
-        keys = np.concatenate([self.keys, other.keys])
+    def joined(self, *others: "AuditSample") -> "AuditSample":
+        """Sample of the data of all of them."""
+        parts = [sample for sample in (self, *others) if sample.nodes is not None]
+        if len(parts) <= 1:
+            return parts[0] if parts else self
+        keys = np.concatenate([sample.keys for sample in parts])
         order = np.argsort(keys, kind="stable")[: N_AUDITED + 1]
-        return AuditSample(measured(Nodes.concat([self.nodes, other.nodes]).take(order)), keys[order])
+        nodes = Nodes.concat([sample.nodes for sample in parts if sample.nodes is not None])
+        return AuditSample(measured(nodes.take(order)), keys[order])
 
     def scaled(self, factor: float) -> "AuditSample":
         """Sample of the same data with all weights multiplied."""

@@ -394,9 +394,12 @@ class Nodes:
             raise IndexError(f"There is no node {worst}: the numbers go from 0 to {len(self) - 1}.")
         chosen = chosen.astype(np.int64)
         chosen = np.where(chosen < 0, chosen + len(self), chosen)
-        sizes = np.diff(self.offsets)[chosen]
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
-        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], sizes)
+        if self.is_certain:
+            rows, offsets = chosen, np.arange(len(chosen) + 1)
+        else:
+            sizes = np.diff(self.offsets)[chosen]
+            offsets = np.concatenate([[0], np.cumsum(sizes)])
+            rows = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], sizes)
         points = frozen(self.points[rows])
         return self._some(
             lambda array: frozen(array[chosen]),

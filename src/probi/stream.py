@@ -153,10 +153,11 @@ class Stream:
         levels, totals = [list(level) for level in self.levels], self.totals
         for start in range(0, n_leaves, LEAVES_AT_ONCE):
             pieces = [(i, i + 1) for i in range(start, min(start + LEAVES_AT_ONCE, n_leaves))]
-            for digest in _parallel.run(self._digest, pieces, nodes, number, audit.threshold):
+            digests = _parallel.run(self._digest, pieces, nodes, number, audit.threshold)
+            for digest in digests:
                 totals = totals.plus(digest.totals)
-                audit = audit.joined(digest.audit)
                 _place(levels, 0, digest.coreset)
+            audit = audit.joined(*(digest.audit for digest in digests))
             self._take_together(levels, number + pieces[-1][1])
         rest = Buffer.of(nodes[n_leaves * leaf - waiting :])
         return Stream(self.key, self.plan, self.n_digested + n_leaves * leaf, totals, levels, rest), audit
@@ -174,7 +175,7 @@ class Stream:
     def _digest(self, nodes: Nodes, number: int, threshold: float, i: int, _: int) -> _Digest:
         """Work on the i-th leaf of what waits in the buffer and the given nodes."""
         leaf, waiting = self.plan.leaf, len(self.buffer)
-        part = nodes[max(0, i * leaf - waiting) : (i + 1) * leaf - waiting]
+        part = _bare(nodes[max(0, i * leaf - waiting) : (i + 1) * leaf - waiting])
         if i == 0 and waiting:
             part = Nodes.concat([self.buffer.nodes(), part])
         return _Digest(
@@ -282,6 +283,11 @@ class Stream:
         return None
 
 
+def _bare(nodes: Nodes) -> Nodes:
+    """The same nodes without ids and without what may be known of them, as they would come out of the buffer."""
+    return Nodes._trusted(**nodes._parts() | {"ids": None, "statistics": {}})
+
+
 def widened(nodes: Nodes) -> Nodes:
     """The same nodes as float64."""
     if nodes.dtype == np.float64:
@@ -322,6 +328,11 @@ def _together(parts: list[Nodes]) -> Nodes:
     return Nodes.concat([part for part in parts if len(part)] or parts[:1])
 
 
+def everything(streams: list[Stream]) -> Nodes:
+    """All that is kept of several streams: more than a coreset, and all nodes as long as none was left out."""
+    return _together([nodes for stream in streams for nodes in stream.retained()])
+
+
 def united(streams: list[Stream]) -> Nodes:
     """The coreset of several streams; it draws nothing: its random numbers depend on what was read alone."""
     plan = streams[0].plan
@@ -334,12 +345,17 @@ def united(streams: list[Stream]) -> Nodes:
     return _at_most(plan, parts, streams[0].key.random(FINAL, n_nodes))
 
 
+def first_shard(key: Key, fan_in: int) -> int:
+    """Smallest shard number of a stream or block."""
+    return int(key.number * fan_in**key.height)
+
+
 def covers(a: Key, b: Key, fan_in: int) -> bool:
     """Whether a block or stream holds nodes of the same stream as another."""
     if a.seed != b.seed or a.generation != b.generation:
         return False
-    height = max(a.height, b.height)
-    return bool(a.number // fan_in ** (height - a.height) == b.number // fan_in ** (height - b.height))
+    block = fan_in ** max(a.height, b.height)
+    return bool(first_shard(a, fan_in) // block == first_shard(b, fan_in) // block)
 
 
 def merged(streams: list[Stream], audit: AuditSample) -> tuple[list[Stream], AuditSample]:

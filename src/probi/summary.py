@@ -1,6 +1,5 @@
 """Summary: what is kept of a stream of nodes, in memory that does not grow with it."""
 
-import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +17,7 @@ from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.solver.result import Evaluation
 from probi.solver.solve import PRESETS
-from probi.stream import Key, Plan, Stream, Totals, covers, merged, sums, united, widened
+from probi.stream import Key, Plan, Stream, Totals, covers, everything, first_shard, merged, sums, united, widened
 
 T = TypeVar("T")
 
@@ -168,14 +167,15 @@ class Summary:
     def scale(self, factor: float) -> None:
         """Multiply the weights of all that was read: below 1 the past fades against what comes."""
         number: Any = factor
-        if isinstance(number, bool) or not isinstance(number, (int, float, np.number)) or not 0.0 < number < math.inf:
+        real = isinstance(number, (int, float, np.integer, np.floating)) and not isinstance(number, bool)
+        if not real or not 0.0 < (number := _as_float(number)) <= LARGEST:
             raise InputError(f"The factor is {factor!r}, but must be a positive number.")
         with self._lock:
-            mass = self.mass * float(factor)
+            mass = self.mass * number
             if self.n_nodes and not SMALLEST < mass < LARGEST:
                 raise InputError(f"Scaled by {factor}, the mass is {mass:.0e}, where numbers vanish or overflow.")
             streams, audit = self._state
-            self._become([stream.scaled(float(factor)) for stream in streams], audit.scaled(float(factor)))
+            self._become([stream.scaled(number) for stream in streams], audit.scaled(number))
 
     def _become(self, streams: list[Stream], audit: AuditSample) -> None:
         """Go over to a new state, all at once, and forget what was found out about the old one."""
@@ -224,7 +224,7 @@ class Summary:
         with self._lock:
             totals = self._totals()
             if self.n_retained == self.n_nodes:
-                cost, error = expected_cost(self.coreset(), places), 0.0
+                cost, error = expected_cost(everything(self._streams), places), 0.0
             else:
                 excess, error = self._whole_audit().excess(places)
                 cost = totals.spread_cost + excess
@@ -362,14 +362,22 @@ class Summary:
         return Summary.from_bytes, (self.to_bytes(),)
 
 
+def _as_float(number: Any) -> float:
+    try:
+        return float(number)
+    except OverflowError:  # of a whole number with hundreds of digits
+        return float("inf")
+
+
 def _open_stream(streams: list[Stream]) -> tuple[int, Stream]:
     """Stream that goes on, and its place: the first that is no block, or a new one of the next generation."""
     for at, stream in enumerate(streams):
         if stream.key.height == 0:
             return at, stream
-    first = streams[0]
+    plan = streams[0].plan
+    first = min(streams, key=lambda stream: first_shard(stream.key, plan.fan_in)).key
     generation = 1 + max(stream.key.generation for stream in streams)
-    return len(streams), Stream(Key(first.key.number, 0, generation, first.key.seed), first.plan)
+    return len(streams), Stream(Key(first_shard(first, plan.fan_in), 0, generation, first.seed), plan)
 
 
 def _wide(streams: list[Stream], audit: AuditSample) -> tuple[list[Stream], AuditSample]:

@@ -47,7 +47,8 @@ def reduce(nodes: Nodes, size: int, n_clusters: int, rng: np.random.Generator) -
     if kept.sum() < size:
         kernels.walk(chances, order, rng.random(), size - int(kept.sum()), picked)
     chosen = np.flatnonzero(picked)
-    factors = _factors(mass, cells, kept, chances, chosen, len(borders) - 1)
+    rest: Floats = np.bincount(cells, np.where(kept, 0.0, mass), len(borders) - 1).astype(np.float64, copy=False)
+    factors = _factors(mass[chosen], cells[chosen], kept[chosen], chances[chosen], rest)
     return nodes.take(chosen).reweighted(nodes.weights[chosen] * factors)
 
 
@@ -58,7 +59,7 @@ def _rows(nodes: Nodes) -> NDArray[np.float32]:
     """
     medians, spreads, _ = certified_medians(nodes, SPREAD_TOL)
     n, d = nodes.shape
-    base = np.median(medians[:: 1 + n // N_TYPICAL], axis=0).astype(np.float64)
+    base = np.median(medians[:: 1 + n // N_TYPICAL].astype(np.float64), axis=0)
     pieces = _parallel.ranges(n, 1 + GRAIN // d)
     largest = max(_parallel.run(kernels.largest_deviation, pieces, medians, base))
     rows = np.empty((n, d if nodes.is_certain else d + 1), np.float32)
@@ -77,15 +78,15 @@ def _cells(
     The tree is grown over some of the rows, drawn by mass, and all of them descend it.
     """
     drawn = (np.arange(n_looked_at) + rng.random(n_looked_at)) / n_looked_at
-    some, times = np.unique(used[draw(mass[used], drawn)], return_counts=True)
+    found = used[draw(mass[used], drawn)]  # rising, because the numbers drawn rise
+    firsts_of = np.flatnonzero(np.concatenate([[True], found[1:] != found[:-1]]))
+    some, times = found[firsts_of], np.diff(firsts_of, append=len(found)).astype(np.float64)
     m = len(some)
-    features, thresholds, firsts = np.empty(2 * m, np.int32), np.empty(2 * m, np.float32), np.empty(2 * m, np.int32)
+    features, thresholds, firsts = np.empty(2 * m, np.uint64), np.empty(2 * m, np.float32), np.empty(2 * m, np.uint64)
     leaf_of, cell_of, leaves = np.empty(2 * m, np.int32), np.empty(m, np.int32), np.empty(len(rows), np.int32)
-    n_leaves, n_cells, depth = kernels.grow(
-        rows, times.astype(np.float64), some, most, features, thresholds, firsts, leaf_of, cell_of
-    )
+    n_leaves, n_cells = kernels.grow(rows, times, some, most, features, thresholds, firsts, leaf_of, cell_of)
     pieces = _parallel.ranges(len(rows), ROWS_AT_ONCE)
-    _parallel.run(kernels.descend, pieces, rows, features, thresholds, firsts, leaf_of, depth, leaves)
+    _parallel.run(kernels.descend, pieces, rows, features, thresholds, firsts, leaf_of, leaves)
     borders, order, cells = (
         np.empty(n_cells + 1, np.int64),
         np.empty(len(used), np.int64),
@@ -103,12 +104,16 @@ def _importance(
     distances, masses, costs = np.zeros(len(rows)), np.empty(n_cells), np.empty(n_cells)
     pieces = _parallel.ranges(n_cells, max(1, n_cells * GRAIN // rows.size))
     _parallel.run(kernels.measure, pieces, rows, mass, n_space, order, borders, distances, masses, costs)
-    total = costs.sum()
     by_cost = np.zeros(n_cells)
     # Without any cost (all nodes of the cell at one point) there is nothing to share.
-    by_cost[costs > 0.0] = 1.0 / total + 1.0 / (n_cells * costs[costs > 0.0])
+    costly = costs > 0.0
+    if costly.any():
+        by_cost[costly] = 1.0 / costs.sum() + 1.0 / (n_cells * costs[costly])
     by_mass = 1.0 / (n_cells * masses)
-    return mass * (by_mass[cells] + by_cost[cells] * distances)
+    scores = np.empty(len(rows))
+    pieces = _parallel.ranges(len(rows), ROWS_AT_ONCE)
+    _parallel.run(kernels.importance, pieces, mass, distances, cells, by_mass, by_cost, scores)
+    return scores
 
 
 def capped(scores: Floats, size: int) -> tuple[NDArray[np.bool_], Floats]:
@@ -130,22 +135,18 @@ def capped(scores: Floats, size: int) -> tuple[NDArray[np.bool_], Floats]:
         rest[over] = 0.0
 
 
-def _factors(
-    mass: Floats, cells: NDArray[np.int32], kept: NDArray[np.bool_], chances: Floats, chosen: Indices, n_cells: int
-) -> Floats:
-    """What the weights of the chosen are multiplied with, so that each cell keeps its mass exactly.
+def _factors(mass: Floats, cells: NDArray[np.int32], kept: NDArray[np.bool_], chances: Floats, rest: Floats) -> Floats:
+    """What the weights of the chosen are multiplied with, so that each cell keeps its mass.
 
-    Kept nodes stand for themselves, the others for what is left of the cell; if none of them was chosen, the kept
-    ones share it.
+    Kept nodes stand for themselves, the others for the rest of the cell; if none of them was chosen, the kept ones
+    share it. The rest was summed up by itself: as a difference it would vanish beside one huge mass.
     """
-    own = kept[chosen]
-    factors = np.ones(len(chosen))
-    factors[~own] = 1.0 / chances[chosen[~own]]
-    heavy = np.bincount(cells[chosen[own]], mass[chosen[own]], minlength=n_cells)
-    left = np.bincount(cells, np.where(kept, 0.0, mass), minlength=n_cells)
-    sampled = np.bincount(cells[chosen[~own]], mass[chosen[~own]] * factors[~own], minlength=n_cells)
+    factors = np.ones(len(mass))
+    factors[~kept] = 1.0 / chances[~kept]
+    heavy = np.bincount(cells[kept], mass[kept], minlength=len(rest))
+    sampled = np.bincount(cells[~kept], mass[~kept] * factors[~kept], minlength=len(rest))
     with np.errstate(divide="ignore", invalid="ignore"):
-        for_sampled = left / sampled
-        for_kept = np.where(sampled > 0.0, 1.0, 1.0 + left / heavy)
-    factors *= np.where(own, for_kept[cells[chosen]], for_sampled[cells[chosen]])
+        for_sampled = rest / sampled
+        for_kept = np.where(sampled > 0.0, 1.0, 1.0 + rest / heavy)
+    factors *= np.where(kept, for_kept[cells], for_sampled[cells])
     return factors

@@ -14,7 +14,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from probi._checks import as_floats, check_offsets, check_points, check_probabilities, check_weights, frozen
+from probi._checks import (
+    LARGEST,
+    as_floats,
+    check_count,
+    check_offsets,
+    check_points,
+    check_probabilities,
+    check_weights,
+    frozen,
+)
 from probi.audit import AuditSample
 from probi.buffer import Buffer
 from probi.coreset.rings import PAPER_MEDIANS
@@ -37,6 +46,9 @@ STATISTICS = {
 
 # In the column "level": nodes that are in no coreset.
 IN_BUFFER, IN_AUDIT = -1, -2
+
+# More levels than a stream of any length can have.
+MOST_LEVELS = 64
 
 
 def summary_to_bytes(plan: Plan, streams: list[Stream], audit: AuditSample) -> bytes:
@@ -120,13 +132,17 @@ def summary_from_bytes(data: bytes) -> tuple[Plan, list[Stream], AuditSample]:
     try:
         table = pa.ipc.open_file(pa.BufferReader(data)).read_all()
         header = json.loads(table.schema.metadata[b"probi"])
-        version = header["format"]
-        if version > FORMAT:
-            raise InputError(f"The summary has format {version}, but this version of probi reads up to {FORMAT}.")
-        return _state(table, header)
-    except (pa.ArrowException, KeyError, TypeError, ValueError, IndexError) as error:
-        if isinstance(error, InputError):
-            raise
+        check_count("format", header["format"])
+        if header["format"] > FORMAT:
+            raise InputError(
+                f"The summary has format {header['format']}, but this version of probi reads up to {FORMAT}."
+            )
+        table.validate(full=True)
+        return _state(table.combine_chunks(), header)
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:
+        # A right checksum and wrong content: somebody made it so, and it may fail anywhere.
         raise InputError(f"This is no summary that probi can read: {error!r}.") from None
 
 
@@ -139,38 +155,66 @@ def _check_checksum(data: bytes) -> None:
 
 
 def _state(table: pa.Table, header: dict[str, Any]) -> tuple[Plan, list[Stream], AuditSample]:
-    plan = Plan(header["n_clusters"], header["size"], header["preset"])
-    streams = [
-        Stream(Key(**entry["key"]), plan, entry["n_digested"], Totals(**entry["totals"])) for entry in header["streams"]
-    ]
+    plan = Plan.checked(header["n_clusters"], header["size"], header["preset"])
+    streams = [_stream(plan, **entry) for entry in header["streams"]]
     audit, start = AuditSample(), 0
     for s, level, n_nodes in header["parts"]:
+        check_count("number of a stream", s, least=0)
+        check_count("number of nodes", n_nodes, least=0)
         nodes = _read_nodes(table.slice(start, n_nodes))
+        _require(len(nodes) == n_nodes, f"a part has {len(nodes)} nodes, not {n_nodes}")
         start += n_nodes
-        if len(nodes) != n_nodes or s < 0:
-            raise ValueError(f"part ({s}, {level}) has {len(nodes)} nodes, not {n_nodes}")
         if level == IN_AUDIT:
-            audit = AuditSample(nodes, frozen(np.array(header["audit_keys"], np.float64)))
+            audit = AuditSample(nodes, _audit_keys(header["audit_keys"]))
         elif level == IN_BUFFER:
+            _require(len(streams[s].buffer) == 0 and n_nodes < plan.leaf, "a stream has more nodes than fit its buffer")
             streams[s].buffer = Buffer.of(nodes)
         else:
-            while len(streams[s].levels) <= level:
-                streams[s].levels.append([])
+            check_count("level", level, least=0)
+            _require(level <= MOST_LEVELS, f"there is no level {level}")
+            streams[s].levels += [[] for _ in range(level + 1 - len(streams[s].levels))]
             streams[s].levels[level].append(nodes)
-    if start != table.num_rows or len(audit.keys) != (0 if audit.nodes is None else len(audit.nodes)):
-        raise ValueError("its parts do not add up")
+    n_audited = 0 if audit.nodes is None else len(audit.nodes)
+    _require(len(streams) > 0 and start == table.num_rows, "its parts do not add up")
+    _require(n_audited == len(header["audit_keys"]), "the audit sample has not one key a node")
     return plan, streams, audit
+
+
+def _require(condition: bool, problem: str) -> None:
+    if not condition:
+        raise InputError(f"This is no summary that probi can read: {problem}.")
+
+
+def _stream(plan: Plan, key: dict[str, int], n_digested: int, totals: dict[str, Any]) -> Stream:
+    """Stream without its nodes, from what the header says of it."""
+    for name, value in (*key.items(), ("n_digested", n_digested)):
+        check_count(name, value, least=0)
+    _require(key["height"] <= MOST_LEVELS, f"there is no block of height {key['height']}")
+    _require(key["height"] > 0 or n_digested % plan.leaf == 0, "a stream has digested a part of a leaf")
+    for name, total in totals.items():
+        _require(isinstance(total, float) and 0.0 <= total <= LARGEST, f"{name} is {total!r}")
+    return Stream(Key(**key), plan, n_digested, Totals(**totals))
+
+
+def _audit_keys(values: list[float]) -> Array:
+    keys = np.array(values, np.float64)
+    ordered = keys.ndim == 1 and (keys > 0.0).all() and (np.diff(keys) >= 0.0).all() and np.isfinite(keys).all()
+    _require(bool(ordered), "the keys of the audit sample are not in order")
+    return frozen(keys)
 
 
 def _read_nodes(table: pa.Table) -> Nodes:
     """Checked as if a user had given them: kernels trust what they get."""
-    points, probabilities = (table[name].combine_chunks() for name in ("points", "probabilities"))
-    offsets = np.asarray(points.offsets) - points.offsets[0].as_py()
+    points, probabilities = _column(table, "points"), _column(table, "probabilities")
+    offsets, others = (np.asarray(lists.offsets) for lists in (points, probabilities))
+    offsets, others = offsets - offsets[0], others - others[0]
+    _require(np.array_equal(offsets, others), "nodes have not one probability a point")
     places = points.flatten()
-    flat = frozen(as_floats(np.asarray(places.flatten()), "points", 1).reshape(-1, places.type.list_size))
+    n_features = places.type.list_size
+    flat = frozen(as_floats(_numbers(places.flatten()), "points", 1).reshape(-1, n_features))
     borders = frozen(check_offsets(offsets, len(flat)))
-    chances = frozen(as_floats(np.asarray(probabilities.flatten()), "probabilities", 1, flat.dtype))
-    weights = frozen(as_floats(table["weight"].to_numpy(), "weights", 1, np.float64))
+    chances = frozen(as_floats(_numbers(probabilities.flatten()), "probabilities", 1, flat.dtype))
+    weights = frozen(as_floats(_numbers(_column(table, "weight")), "weights", 1, np.float64))
     check_weights(weights, len(borders) - 1)
     return Nodes._trusted(
         points=flat,
@@ -181,18 +225,34 @@ def _read_nodes(table: pa.Table) -> Nodes:
         # float32 data that became float64 keeps the rounding of its sums.
         total_probabilities=frozen(check_probabilities(chances, borders, np.float32)),
         magnitude=check_points(flat, borders),
-        statistics=dict(_read_statistics(table, flat.shape[1])),
+        statistics=dict(_read_statistics(table, n_features)),
     )
 
 
-def _read_statistics(table: pa.Table, n_features: int) -> Any:
+def _column(table: pa.Table, name: str) -> pa.Array:
+    """Column as one array; an empty table may have no chunk."""
+    column = table[name]
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def _numbers(array: pa.Array) -> Array:
+    _require(array.null_count == 0 and pa.types.is_floating(array.type), f"a column has {array.type} or nulls in it")
+    return np.asarray(array)
+
+
+def _read_statistics(table: pa.Table, n_features: int) -> Iterator[tuple[str, tuple[Array, ...]]]:
     for statistic, names in STATISTICS.items():
-        columns = [table[name].combine_chunks() for name in names]
+        columns = [_column(table, name) for name in names]
         if any(column.null_count for column in columns):
             continue
         values = []
-        for column in columns:
-            is_place = pa.types.is_fixed_size_list(column.type)
-            value = np.asarray(column.flatten() if is_place else column, np.float64)
-            values.append(frozen(value.reshape(-1, n_features) if is_place else value))
+        for name, column in zip(names, columns, strict=True):
+            if name.endswith("median"):
+                _require(column.type == pa.list_(pa.float64(), n_features), f"{name} has type {column.type}")
+                value = _numbers(column.flatten()).reshape(-1, n_features)
+            else:
+                value = _numbers(column)
+                _require(not (value < 0.0).any(), f"{name} is negative")
+            _require(bool(np.isfinite(value).all()), f"{name} is not finite")
+            values.append(frozen(value))
         yield statistic, tuple(values)

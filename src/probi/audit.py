@@ -13,8 +13,8 @@ from probi.nodes import Nodes
 
 Floats = NDArray[np.float64]
 
-# Nodes in the sample. The standard error of a cost is then about 1 % of it where nodes are alike.
-N_AUDITED = 2000
+# Nodes in the sample. The standard error of a cost on Covertype is then 1.7 % of it (2,000: 1.9 %).
+N_AUDITED = 2500
 
 
 @dataclass(frozen=True)

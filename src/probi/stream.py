@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probi import _parallel
-from probi._checks import frozen
+from probi._checks import check_count, frozen
 from probi._random import keyed
 from probi.audit import AuditSample
 from probi.buffer import Buffer
@@ -28,6 +28,12 @@ REDUCES: dict[str, Callable[[Nodes, int, int, np.random.Generator], Nodes]] = {
     "default": importance.reduce,
     "paper": rings.reduce,
 }
+
+# Nodes kept for each cluster, as in the paper.
+SIZE_A_CLUSTER = 200
+
+# With fewer nodes for each cluster a summary says nothing.
+LEAST_SIZE_A_CLUSTER = 4
 
 # Summaries up to this size take eight coresets together, larger ones four: fewer levels mean less error and less work,
 # but up to so many times the size of nodes wait in the buffer.
@@ -47,6 +53,19 @@ class Plan:
     n_clusters: int
     size: int
     preset: str
+
+    @classmethod
+    def checked(cls, n_clusters: Any, size: Any, preset: Any) -> "Plan":
+        """Return a plan, or raise on parameters that make no sense; a size of None is that of the paper."""
+        check_count("n_clusters", n_clusters)
+        size = SIZE_A_CLUSTER * n_clusters if size is None else size
+        check_count("size", size)
+        least = LEAST_SIZE_A_CLUSTER * n_clusters
+        if size < least:
+            raise InputError(f"A size of {size} is too small for {n_clusters} clusters: give at least {least}.")
+        if not isinstance(preset, str) or preset not in REDUCES:
+            raise InputError(f"preset is {preset!r}, but must be one of {', '.join(REDUCES)}.")
+        return cls(int(n_clusters), int(size), preset)
 
     @property
     def fan_in(self) -> int:

@@ -16,16 +16,9 @@ from probi.distances import check_centers, expected_cost
 from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.solver.result import Evaluation
-from probi.solver.solve import PRESETS
 from probi.stream import Key, Plan, Stream, Totals, covers, everything, first_shard, merged, sums, united, widened
 
 T = TypeVar("T")
-
-# Nodes kept for each cluster, as in the paper.
-SIZE_A_CLUSTER = 200
-
-# With fewer nodes for each cluster a summary says nothing.
-LEAST_SIZE_A_CLUSTER = 4
 
 
 class Summary:
@@ -98,19 +91,8 @@ class Summary:
         random_state: Any = None,
         shard: int = 0,
     ) -> None:
-        check_count("n_clusters", n_clusters)
-        if size is None:
-            size = SIZE_A_CLUSTER * n_clusters
-        check_count("size", size)
-        if size < LEAST_SIZE_A_CLUSTER * n_clusters:
-            raise InputError(
-                f"A size of {size} is too small for {n_clusters} clusters: give at least "
-                f"{LEAST_SIZE_A_CLUSTER * n_clusters}."
-            )
-        if preset not in PRESETS:
-            raise InputError(f"preset is {preset!r}, but must be one of {', '.join(PRESETS)}.")
+        plan = Plan.checked(n_clusters, size, preset)
         check_count("shard", shard, least=0)
-        plan = Plan(int(n_clusters), int(size), preset)
         self._set(plan, [Stream(Key(int(shard), 0, 0, seed_of(random_state)), plan)], AuditSample())
 
     def _set(self, plan: Plan, streams: list[Stream], audit: AuditSample) -> Self:

@@ -1,0 +1,119 @@
+"""1-medians to a loose tolerance: plain steps must hold the same certificate as the full search."""
+
+import naive
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from samples import as_lists
+from strategies import build, node, nodes
+
+from probi import Nodes
+from probi._kernels import medians as kernels
+from probi.medians import certified_medians
+
+# Rounds of the naive iteration; it can only end above the optimum.
+ROUNDS = 300
+TOLERANCES = [kernels.LOOSE, 1e-2, 0.1]
+
+
+def plain_steps(places, shares, tol):
+    """Whether plain steps reached the tolerance, where they ended, its expected distance, and the lower bound."""
+    n, d = places.shape
+    work, state, out = np.zeros((kernels.N_ROWS, d)), np.empty(kernels.N_STATE), np.empty(d + kernels.N_SCALARS)
+    total = float(np.sum(shares, dtype=np.float64))
+    kernels.begin(places, shares, total, work, state, n)
+    reached = kernels._plain_steps(places, shares, total, tol, out, work, state, n)
+    return reached, work[kernels.TRIAL], state[kernels.COST_HERE] / total, state[kernels.LOWER] / total
+
+
+def check_certificate(some, tol):
+    """The bounds of one node, if plain steps reached the tolerance; whether they did."""
+    places, shares = np.array([x for x, _ in some]), np.array([p for _, p in some])
+    reached, y, spread, lower = plain_steps(places, shares, tol)
+    best = naive.median_cost([(x, p) for x, p in some if p > 0.0], ROUNDS)
+    assert lower <= best * (1 + 1e-12) + 1e-300
+    if reached:
+        assert_allclose(spread, naive.spread_at(some, y), rtol=1e-12)
+        assert best <= spread * (1 + tol / 10)  # the naive iteration is near the optimum, not at it
+        assert spread <= (1 + tol) * lower * (1 + 1e-13)
+    return reached
+
+
+@settings(max_examples=150)
+@given(st.integers(1, 4).flatmap(lambda d: node(d, most=8)), st.sampled_from(TOLERANCES))
+def test_plain_steps_certify_what_they_say(some, tol):
+    check_certificate(some, tol)
+
+
+@pytest.mark.parametrize("tol", TOLERANCES)
+@pytest.mark.parametrize(("m", "d"), [(3, 2), (6, 3), (10, 9), (30, 2)])
+def test_plain_steps_certify_random_nodes_and_nearly_always_get_there(m, d, tol):
+    rng = np.random.default_rng(m)
+    reached = []
+    for _ in range(25):
+        shares = rng.integers(1, 5, m)
+        some = [(tuple(x), 0.9 * p) for x, p in zip(rng.exponential(size=(m, d)), shares / shares.sum(), strict=True)]
+        reached.append(check_certificate(some, tol))
+    # Few realizations are often the median themselves, which the full search has to find.
+    assert np.mean(reached) > (0.9 if m > 3 and tol > kernels.LOOSE else 0.1)
+
+
+@pytest.mark.parametrize("tol", TOLERANCES)
+def test_plain_steps_certify_nodes_with_equal_realizations(tol):
+    rng = np.random.default_rng(1)
+    reached = []
+    for _ in range(50):
+        places = rng.integers(0, 3, size=(9, 2)).astype(float)
+        reached.append(check_certificate([(tuple(x), 1 / 9) for x in places], tol))
+    assert any(reached)
+
+
+def test_plain_steps_give_up_on_a_realization():
+    cross = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, 2.0], [0.0, -2.0]])
+    reached, _, _, _ = plain_steps(cross, np.full(5, 0.2), 0.1)
+    assert not reached
+
+
+def test_plain_steps_do_not_stop_for_a_realization_of_probability_zero():
+    cross = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, 2.0], [0.0, -2.0]])
+    reached, y, spread, lower = plain_steps(cross, np.array([0.0, 0.25, 0.25, 0.25, 0.25]), 0.1)
+    assert reached
+    assert_allclose(y, [0.0, 0.0], atol=1e-15)
+    assert_allclose([spread, lower], [1.5, 1.5], rtol=1e-12)
+
+
+# -- what users get ---------------------------------------------------------------------------------------------------
+
+
+def check_medians(some, tol):
+    places, spreads, lower = certified_medians(some, tol)
+    lists = as_lists(some)
+    best = np.array([naive.median_cost([(x, p) for x, p in v if p > 0.0], ROUNDS) for v in lists])
+    assert (lower <= best * (1 + 1e-12)).all()
+    assert (best <= spreads * (1 + tol / 10)).all()
+    assert (spreads <= (1 + tol) * lower * (1 + 1e-13)).all()
+    assert_allclose(spreads, [naive.spread_at(v, y) for v, y in zip(lists, places, strict=True)], rtol=1e-12)
+
+
+@settings(max_examples=60)
+@given(nodes(max_size=3, most=8), st.sampled_from(TOLERANCES), st.sampled_from([np.float32, np.float64]))
+def test_loose_certificates_enclose_the_optimum(some, tol, dtype):
+    check_medians(build(some, dtype=dtype), tol)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("d", [2, 7, 8, 9, 17])
+def test_loose_certificates_of_long_rows(d, dtype):
+    # From 8 features on rows are padded with zeros.
+    X = np.random.default_rng(d).exponential(size=(20, 6, d))
+    check_medians(Nodes.from_dense(X.astype(dtype)), 1e-2)
+
+
+def test_far_from_the_origin_loose_spreads_are_the_same():
+    X = np.round(np.random.default_rng(4).normal(size=(300, 6, 3)) * 1024) / 1024
+    here, there = (certified_medians(Nodes.from_dense(Y), 1e-2) for Y in (X, X + 1e6))
+    assert_allclose(there[1], here[1], rtol=1e-12)
+    assert_allclose(there[2], here[2], rtol=1e-12)
+    assert_allclose(there[0] - 1e6, here[0], atol=1e-9)

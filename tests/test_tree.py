@@ -1,0 +1,265 @@
+"""The tree of cuts, the cells it makes, and the walk along its order."""
+
+from dataclasses import dataclass
+
+import naive
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from strategies import points
+
+from probi._kernels import tree
+from probi.coreset.importance import capped
+
+
+@dataclass
+class Tree:
+    """What ``grow`` makes, with the order and the masses it leaves behind."""
+
+    features: np.ndarray
+    thresholds: np.ndarray
+    firsts: np.ndarray
+    leaf_of: np.ndarray
+    cell_of: np.ndarray
+    n_cells: int
+    order: np.ndarray
+    mass: np.ndarray
+
+    def leaves(self, rows):
+        """Leaf of each row."""
+        leaves = np.full(len(rows), -1, np.int32)
+        tree.descend(rows, self.features, self.thresholds, self.firsts, self.leaf_of, leaves, 0, len(rows))
+        return leaves
+
+    def cells(self, rows):
+        """Cell of each row."""
+        return self.cell_of[self.leaves(rows)]
+
+
+def grown(rows, used=None, mass=None, most_cells=4):
+    """Grow a tree over some rows."""
+    order = np.arange(len(rows)) if used is None else np.array(used)
+    mass = np.ones(len(order)) if mass is None else np.array(mass, float)
+    m = len(order)
+    features, thresholds, firsts = np.empty(2 * m, np.uint64), np.empty(2 * m, np.float32), np.empty(2 * m, np.uint64)
+    leaf_of, cell_of = np.full(2 * m, -1, np.int32), np.empty(m, np.int32)
+    n_leaves, n_cells = tree.grow(rows, mass, order, most_cells, features, thresholds, firsts, leaf_of, cell_of)
+    return Tree(features, thresholds, firsts, leaf_of, cell_of[:n_leaves], n_cells, order, mass)
+
+
+def sorted_by_leaf(made, leaves, used):
+    """Order, borders of cells in it, and the cell of each row; -1 where none was named."""
+    borders, order = np.empty(made.n_cells + 1, np.int64), np.empty(len(used), np.int64)
+    cells = np.full(len(leaves), -1, np.int32)
+    tree.sort_by_leaf(leaves, np.array(used), made.cell_of, borders, order, cells)
+    return order, borders, cells
+
+
+@st.composite
+def rows_and_used(draw):
+    """Rows of float32, numbers of those to grow a tree over, and masses of these."""
+    d = draw(st.integers(1, 3))
+    rows = np.array(draw(st.lists(points(d), min_size=1, max_size=30)), np.float32)
+    used = draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, unique=True))
+    mass = draw(st.lists(st.integers(1, 5), min_size=len(used), max_size=len(used)))
+    return rows, used, mass
+
+
+some_cells = st.integers(1, 8)
+
+
+# -- growing ----------------------------------------------------------------------------------------------------------
+
+
+@given(rows_and_used(), some_cells)
+def test_the_order_is_a_permutation_and_masses_move_along(data, most_cells):
+    rows, used, mass = data
+    made = grown(rows, used, mass, most_cells)
+    assert sorted(zip(made.order.tolist(), made.mass.tolist(), strict=True)) == sorted(zip(used, mass, strict=True))
+
+
+@given(rows_and_used(), some_cells)
+def test_there_are_as_many_cells_as_asked_for_or_one_for_each_place(data, most_cells):
+    rows, used, mass = data
+    made = grown(rows, used, mass, most_cells)
+    n_places = len(np.unique(rows[used], axis=0))
+    assert made.n_cells == min(most_cells, n_places)
+    assert_array_equal(np.unique(made.cell_of), np.arange(made.n_cells))
+
+
+@given(rows_and_used(), some_cells)
+def test_rows_stand_in_the_order_of_the_leaves_they_descend_to(data, most_cells):
+    rows, used, mass = data
+    made = grown(rows, used, mass, most_cells)
+    leaves = made.leaves(rows)
+    assert (np.diff(leaves[made.order]) >= 0).all()
+    assert_array_equal(np.unique(leaves[made.order]), np.arange(len(made.cell_of)))  # no leaf is empty
+    assert (np.diff(made.cell_of) >= 0).all()
+
+
+@given(rows_and_used(), some_cells)
+def test_a_leaf_holds_a_few_rows_or_equal_ones(data, most_cells):
+    rows, used, mass = data
+    made = grown(rows, used, mass, most_cells)
+    leaves = made.leaves(rows)[used]
+    for leaf in range(len(made.cell_of)):
+        inside = rows[used][leaves == leaf]
+        assert len(inside) <= tree.LEAF or len(np.unique(inside, axis=0)) == 1
+
+
+def test_a_few_rows_far_away_are_cut_off_first():
+    rows = np.random.default_rng(0).normal(size=(1000, 2)).astype(np.float32)
+    rows[[17, 400]] = [50.0, 0.0]
+    assert_array_equal(np.flatnonzero(grown(rows, most_cells=2).cells(rows) == 1), [17, 400])
+
+
+def test_the_cell_with_the_largest_cost_is_cut():
+    rows = np.repeat([-1.0, 1.0, 100.0, 100.5], 10)[:, None].astype(np.float32)
+    assert_array_equal(grown(rows, most_cells=3).cells(rows)[::10], [0, 1, 2, 2])
+
+
+def test_mass_counts_for_the_cost_of_a_cell():
+    rows = np.repeat([-1.0, 1.0, 100.0, 100.5], 10)[:, None].astype(np.float32)
+    mass = np.repeat([1.0, 1.0, 9.0, 9.0], 10)
+    assert_array_equal(grown(rows, mass=mass, most_cells=3).cells(rows)[::10], [0, 0, 1, 2])
+
+
+def test_cells_are_cut_along_the_feature_that_varies_most():
+    rows = np.array([(x, 5.0 * y) for x in range(4) for y in range(4)], np.float32)
+    assert_array_equal(grown(rows, most_cells=2).cells(rows), (rows[:, 1] > 5.0).astype(int))
+
+
+def test_neighbours_in_the_order_are_close():
+    # A random order has a mean step of 0.52 in the unit square, the best order of 2,000 rows one of about 0.02.
+    rows = np.random.default_rng(1).random((2000, 2)).astype(np.float32)
+    order = grown(rows).order
+    assert np.linalg.norm(np.diff(rows[order], axis=0), axis=1).mean() < 0.06
+
+
+# -- descending -------------------------------------------------------------------------------------------------------
+
+
+def test_each_row_goes_down_by_itself():
+    rows = np.random.default_rng(2).normal(size=(203, 3)).astype(np.float32)
+    made = grown(rows, used=np.arange(0, 203, 3))
+    leaves = made.leaves(rows)
+    for i, row in enumerate(rows):
+        node = 0
+        while made.firsts[node] != node:
+            node = made.firsts[node] + (row[made.features[node]] > made.thresholds[node])
+        assert leaves[i] == made.leaf_of[node]
+
+
+def test_ranges_of_rows_are_left_alone_by_others():
+    rows = np.random.default_rng(3).normal(size=(50, 2)).astype(np.float32)
+    made = grown(rows)
+    leaves = np.full(50, -1, np.int32)
+    tree.descend(rows, made.features, made.thresholds, made.firsts, made.leaf_of, leaves, 13, 36)
+    assert_array_equal(leaves[13:36], made.leaves(rows)[13:36])
+    assert (leaves[:13] == -1).all()
+    assert (leaves[36:] == -1).all()
+
+
+@given(rows_and_used(), some_cells, st.data())
+def test_each_used_row_is_in_one_cell_and_cells_are_ranges_of_the_order(data, most_cells, more):
+    rows, some, mass = data
+    made = grown(rows, some, mass, most_cells)
+    used = sorted({*some, *more.draw(st.lists(st.integers(0, len(rows) - 1)))})
+    leaves = made.leaves(rows)
+    order, borders, cells = sorted_by_leaf(made, leaves, used)
+    assert sorted(order.tolist()) == used
+    assert (np.diff(leaves[order]) >= 0).all()
+    assert (borders[0], borders[-1]) == (0, len(used))
+    for c in range(made.n_cells):
+        assert_array_equal(cells[order[borders[c] : borders[c + 1]]], c)
+    assert_array_equal(cells[used], made.cell_of[leaves[used]])
+    assert (np.delete(cells, used) == -1).all()
+
+
+# -- measuring --------------------------------------------------------------------------------------------------------
+
+
+@given(rows_and_used(), some_cells, st.booleans())
+def test_distances_and_costs_of_cells_match_the_definition(data, most_cells, has_spreads):
+    rows, used, mass = data
+    made = grown(rows, used, mass, most_cells)
+    order, borders, _ = sorted_by_leaf(made, made.leaves(rows), used)
+    n_space = rows.shape[1] - has_spreads
+    masses = np.zeros(len(rows))
+    masses[used] = mass
+    distances, sums, costs = np.full(len(rows), -1.0), np.empty(made.n_cells), np.empty(made.n_cells)
+    tree.measure(rows, masses, n_space, order, borders, distances, sums, costs, 0, made.n_cells)
+    cells = [order[borders[c] : borders[c + 1]].tolist() for c in range(made.n_cells)]
+    expected, by_cell = naive.cell_costs(rows.tolist(), masses.tolist(), cells, n_space)
+    assert_allclose(distances[used], [expected[i] for i in used], rtol=1e-9, atol=1e-9)
+    assert_allclose(np.stack([sums, costs], axis=1), by_cell, rtol=1e-9, atol=1e-9)
+    assert (np.delete(distances, used) == -1.0).all()
+
+
+def test_far_from_the_origin_distances_are_the_same():
+    rows = np.round(np.random.default_rng(4).normal(size=(40, 2)) * 16).astype(np.float32) / 16
+    found = []
+    for shift in (0.0, 2.0**19):
+        distances, sums, costs = np.empty(40), np.empty(1), np.empty(1)
+        moved, order, borders = rows + np.float32(shift), np.arange(40), np.array([0, 40])
+        tree.measure(moved, np.ones(40), 2, order, borders, distances, sums, costs, 0, 1)
+        found.append(distances)
+    assert_allclose(found[1], found[0], rtol=1e-9)
+
+
+# -- walking ----------------------------------------------------------------------------------------------------------
+
+
+def walked(chances, order, offset, n_picks):
+    picked = np.zeros(len(chances), bool)
+    tree.walk(np.array(chances, float), np.array(order, np.int64), offset, n_picks, picked)
+    return picked
+
+
+@given(
+    st.lists(st.integers(0, 64), min_size=1, max_size=30), st.integers(0, 63), st.randoms(use_true_random=False)
+)  # fmt: skip
+def test_picks_those_that_systematic_sampling_picks(shares, offset, random):
+    # Multiples of 1/64, so that nothing is rounded; the last share makes the sum whole.
+    shares = [*shares, -sum(shares) % 64]
+    n_picks = sum(shares) // 64
+    order = random.sample(range(len(shares)), len(shares))
+    picked = walked(np.array(shares) / 64, order, offset / 64, n_picks) if n_picks else np.zeros(len(shares), bool)
+    chosen = naive.systematic_sample([shares[i] / 64 for i in order], offset / 64)
+    assert_array_equal(np.flatnonzero(picked), sorted(order[i] for i in chosen))
+    assert picked.sum() == n_picks
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(0.0, 1.0, exclude_max=True))
+def test_picks_exactly_as_many_as_asked_for_and_none_without_a_chance(seed, offset):
+    rng = np.random.default_rng(seed)
+    scores = rng.exponential(size=200) ** 3 * (rng.random(200) < 0.8)
+    size = int(rng.integers(1, 100))
+    kept, chances = capped(scores, size)
+    n_picks = size - int(kept.sum())
+    picked = walked(chances, rng.permutation(200), offset, n_picks)
+    assert picked.sum() == n_picks
+    assert (chances[picked] > 0.0).all()
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 10, 1000])
+def test_rounding_leaves_no_pick_undone(n):
+    # The largest offset plus a whole number is the next whole number: none passes the last one.
+    assert walked(np.ones(n), range(n), np.nextafter(1.0, 0.0), n).all()
+
+
+def test_each_row_is_picked_as_often_as_its_chance_says():
+    # Offsets in the middle of 1,000 equal parts: no chance, but a count that is off by at most one.
+    chances = np.array([0.3, 0.0, 0.9, 0.05, 0.75, 1.0])
+    order = [4, 0, 5, 1, 3, 2]
+    counts = sum(walked(chances, order, (i + 0.5) / 1000, 3).astype(int) for i in range(1000))
+    assert_allclose(counts, 1000 * chances, atol=1)
+    assert counts[1] == 0
+
+
+def test_only_adds_to_what_is_picked_already():
+    picked = np.array([False, True, False, False])
+    tree.walk(np.array([0.5, 0.0, 0.25, 0.25]), np.array([0, 2, 3]), 0.6, 1, picked)
+    assert_array_equal(picked, [False, True, True, False])

@@ -153,6 +153,18 @@ def p_lloyd(nodes, weights, centers, most_rounds=10):
     return centers
 
 
+def dual_lower_bound(node, y):
+    """Lower bound of the smallest expected distance (node present), from what is seen at y, which is no realization.
+
+    The unit vectors towards the realizations, less their mean g so that they balance, are 1 + |g| long at most.
+    """
+    total = total_probability(node)
+    units = [(x, p / total, [(xf - yf) / math.dist(x, y) for xf, yf in zip(x, y, strict=True)]) for x, p in node]
+    g = [math.fsum(p * u[f] for _, p, u in units) for f in range(len(y))]
+    products = [p * sum(xf * (uf - gf) for xf, uf, gf in zip(x, u, g, strict=True)) for x, p, u in units]
+    return math.fsum(products) / (1.0 + math.hypot(*g))
+
+
 def weighted_median_on_line(places, shares):
     """Places of least cost on a line, as an interval (low, high); shares are whole numbers."""
     half = sum(shares) / 2

@@ -70,6 +70,22 @@ def test_plain_steps_certify_nodes_with_equal_realizations(tol):
     assert any(reached)
 
 
+def test_the_lower_bound_is_the_best_one_of_the_places_on_the_way():
+    rng = np.random.default_rng(2)
+    for _ in range(30):
+        shares = rng.integers(1, 9, 6) / 50
+        some = [(tuple(x), p) for x, p in zip(rng.exponential(size=(6, 2)) ** 3, shares, strict=True)]
+        y, best = naive.gravity_center(some), 0.0
+        for _ in range(kernels.FEW_STEPS):
+            best = max(best, naive.dual_lower_bound(some, y))
+            target = naive.weiszfeld_step(some, y)
+            y = [a + kernels.RELAXATION * (b - a) for a, b in zip(y, target, strict=True)]
+        # Out of reach, so that all steps are made.
+        reached, _, _, lower = plain_steps(np.array([x for x, _ in some]), shares, 1e-300)
+        assert not reached
+        assert_allclose(lower, best, rtol=1e-9)
+
+
 def test_plain_steps_give_up_on_a_realization():
     cross = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, 2.0], [0.0, -2.0]])
     reached, _, _, _ = plain_steps(cross, np.full(5, 0.2), 0.1)

@@ -1,6 +1,5 @@
 """Nodes that wait for a leaf to fill, in arrays that grow: adding one costs a few microseconds."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -72,23 +71,16 @@ class Buffer:
         self._weights, self._totals = weights, totals
 
     def nodes(self) -> Nodes:
-        """Views of what is there, valid until the next call that adds."""
-        return self._nodes(lambda array: array)
-
-    def copied(self) -> Nodes:
-        """What is there, for keeps."""
-        return self._nodes(np.copy)
-
-    def _nodes(self, made: Callable[[Array], Array]) -> Nodes:
+        """What is there, as views: what is added later stands behind it, so they stay as they are."""
         n, r = self._used
-        points = frozen(made(self._points[:r]))
+        points = frozen(self._points[:r])
         return Nodes._trusted(
             points=points,
-            probabilities=frozen(made(self._probabilities[:r])),
-            offsets=frozen(made(self._offsets[: n + 1])),
-            weights=frozen(made(self._weights[:n])),
+            probabilities=frozen(self._probabilities[:r]),
+            offsets=frozen(self._offsets[: n + 1]),
+            weights=frozen(self._weights[:n]),
             ids=None,
-            total_probabilities=frozen(made(self._totals[:n])),
+            total_probabilities=frozen(self._totals[:n]),
             magnitude=largest_magnitude(points),
             statistics={},
         )

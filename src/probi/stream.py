@@ -228,11 +228,11 @@ class Stream:
     # -- what it says about the nodes read so far -------------------------------------------------------------------
 
     def waiting(self) -> Nodes | None:
-        """Nodes in the buffer, as a copy, with their medians; made once for a state."""
+        """Nodes in the buffer, with their medians; made once for a state."""
         if len(self.buffer) == 0:
             return None
         if self._waiting is None or len(self._waiting) != len(self.buffer):
-            self._waiting = measured(self.buffer.copied())
+            self._waiting = measured(self.buffer.nodes())
         return self._waiting
 
     def retained(self) -> list[Nodes]:

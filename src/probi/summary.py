@@ -123,7 +123,9 @@ class Summary:
             form = self._form
             if form is not None and form != (nodes.n_features, nodes.dtype):
                 self._check_features(nodes.n_features)
-                nodes, (streams, audit) = widened(nodes), _wide(streams, audit)
+                if nodes.dtype == np.float64:
+                    streams, audit = _wide(streams, audit)
+                nodes = widened(nodes)
             at, stream = _open_stream(streams)
             stream, audit = stream.updated(nodes, audit)
             self._become([*streams[:at], stream, *streams[at + 1 :]], audit)

@@ -208,8 +208,8 @@ def test_nodes_of_the_coreset_are_nodes_of_the_stream():
 
 def test_memory_does_not_grow_with_the_stream():
     # At most an unfilled leaf, and fan_in - 1 coresets a level.
-    fan_in, size, n, step = 8, 4, 20_000, 1000
-    leaf = fan_in * size
+    fan_in, size, n, step = 4, 4, 20_000, 1000
+    leaf = 2 * fan_in * size
     X = np.random.default_rng(0).normal(size=(n, 1))
     summary = Summary(1, size, random_state=0)
     for start in range(0, n, step):
@@ -217,7 +217,7 @@ def test_memory_does_not_grow_with_the_stream():
         levels = 1 + math.floor(math.log((start + step) / leaf, fan_in))
         assert summary.n_retained < leaf + (fan_in - 1) * size * levels
     assert summary.n_nodes == n
-    assert len(summary._streams[0].levels) == 4
+    assert len(summary._streams[0].levels) == 5
 
 
 @pytest.mark.parametrize("n", [10, 63, 64, 1000])
@@ -690,6 +690,6 @@ def test_repr_tells_what_was_read():
     summary = Summary(2, 8, random_state=0)
     assert repr(summary) == "Summary(0 nodes read, 0 kept, up to 2 clusters, coreset of 8, mass 0)"
     summary.update(Nodes.from_points(np.zeros((1000, 1)), np.full(1000, 2.0)))
-    # 15 leaves of 64 are a coreset of eight of them and seven more; 40 nodes wait.
-    assert repr(summary) == "Summary(1,000 nodes read, 104 kept, up to 2 clusters, coreset of 8, mass 2,000)"
+    # 15 leaves of 64 are three coresets of four of them and three more; 40 nodes wait.
+    assert repr(summary) == "Summary(1,000 nodes read, 88 kept, up to 2 clusters, coreset of 8, mass 2,000)"
     assert "as in the paper" in repr(Summary(3, preset="paper"))

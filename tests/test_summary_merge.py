@@ -97,9 +97,10 @@ def test_two_seeds_may_have_the_same_shard_numbers():
 
 def test_groups_of_neighbours_become_one_block():
     parts, _ = shards()
-    assert keys(merged(parts[:7])) == [(number, 0, 0, 0) for number in range(7)]
-    assert keys(merged(parts[:8])) == [(0, 1, 0, 0)]
-    assert keys(merged(parts)) == [(0, 1, 0, 0), (1, 1, 0, 0)]
+    assert keys(merged(parts[:3])) == [(number, 0, 0, 0) for number in range(3)]
+    assert keys(merged(parts[:4])) == [(0, 1, 0, 0)]
+    assert keys(merged(parts[:8])) == [(0, 1, 0, 0), (1, 1, 0, 0)]
+    assert keys(merged(parts)) == [(0, 2, 0, 0)]
     parts, _ = shards("paper")
     assert keys(merged(parts)) == [(0, 4, 0, 0)]
 
@@ -148,8 +149,8 @@ def test_few_nodes_are_still_kept_whole():
 
 
 def test_a_block_of_few_nodes_keeps_them_whole():
-    some = uncertain(8)
-    whole = merged([summarized(some[i : i + 1], shard=i) for i in range(8)])
+    some = uncertain(4)
+    whole = merged([summarized(some[i : i + 1], shard=i) for i in range(4)])
     assert keys(whole) == [(0, 1, 0, 0)]
     assert whole.coreset() == some
     assert_allclose(tuple(whole.evaluate(CENTERS)), (expected_cost(some, CENTERS), 0.0), rtol=1e-12)
@@ -248,7 +249,7 @@ def test_a_merged_summary_reads_on(preset, n_parts):
 
 
 def test_costs_are_right_also_of_what_was_read_after_a_merge():
-    parts, data = shards(lengths=[30] * 8)
+    parts, data = shards(lengths=[30] * 4)
     more = uncertain(700, seed=9)
     whole = merged(parts)
     whole.update(more)

@@ -35,8 +35,8 @@ SIZE_A_CLUSTER = 200
 # With fewer nodes for each cluster a summary says nothing.
 LEAST_SIZE_A_CLUSTER = 4
 
-# Summaries up to this size take eight coresets together, larger ones four: fewer levels mean less error and less work,
-# but up to so many times the size of nodes wait in the buffer.
+# In summaries up to this size a leaf has eight times as many nodes, in larger ones four times: larger leaves mean fewer
+# levels, less error and less work, but more nodes that wait in the buffer.
 SMALL_SIZE = 1 << 13
 
 # Leaves that are worked on before their coresets are taken together, by as many threads as there are.
@@ -70,14 +70,13 @@ class Plan:
     @property
     def fan_in(self) -> int:
         """Coresets of one level that become one of the next; the paper's is 2."""
-        if self.preset == "paper":
-            return 2
-        return 8 if self.size <= SMALL_SIZE else 4
+        return 2 if self.preset == "paper" else 4
 
     @property
     def leaf(self) -> int:
         """Nodes that become one coreset. Those of the paper's B_0 and B_1 together are a leaf of its scheme."""
-        return self.fan_in * self.size
+        few = self.preset == "default" and self.size <= SMALL_SIZE
+        return (2 * self.fan_in if few else self.fan_in) * self.size
 
     def reduce(self, parts: list[Nodes], rng: np.random.Generator) -> Nodes:
         """Take nodes together and choose ``size`` of them."""

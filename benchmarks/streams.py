@@ -119,7 +119,7 @@ def memory() -> None:
     print(f"{peaks[1] / peaks[0] - 1:+.1%}")
 
 
-def stream(n_nodes: int, batch: int = 50_000) -> None:
+def stream(n_nodes: int, batch: int = 10_000) -> None:
     """Read a generated stream and print the peak memory of this process."""
     rng = np.random.default_rng(0)
     middles = 10 * rng.standard_normal((30, 10), dtype=np.float32)

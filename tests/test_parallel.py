@@ -1,9 +1,7 @@
 """Ranges on threads: the order of results, how many threads, errors, forks, and the compiler's cache."""
 
 import os
-import pickle
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -13,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from samples import forking, in_child
 
 import probi
 from probi import _parallel
@@ -340,27 +339,7 @@ def test_a_kernel_may_run_kernels():
         found = _parallel.run(outer, RANGES[:3])
     for nested, outer_thread in found:
         assert [one for one, _ in nested] == SUMS
-        if outer_thread != threading.get_ident():
-            assert {thread for _, thread in nested} == {outer_thread}  # a helper asks nobody for help
-
-
-def in_child(function):
-    """What a function returns in a forked child; the child is killed if it does not answer in 20 seconds."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.alarm(20)
-            os.write(writing, pickle.dumps(function()))
-        finally:
-            os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as answer:
-        data = answer.read()
-    os.waitpid(child, 0)
-    assert data, "the child did not answer"
-    return pickle.loads(data)
+        assert {thread for _, thread in nested} == {outer_thread}  # all threads have work: nobody asks for help
 
 
 def work_on_three_threads():
@@ -369,13 +348,6 @@ def work_on_three_threads():
         used = _parallel.run(meeting(3), RANGES[:3])
         nodes = probi.Nodes.from_dense(np.arange(12.0).reshape(2, 2, 3))
         return len(set(used)), nodes.variances.tolist()
-
-
-def forking(test):
-    """Skip where there is no fork; Python 3.12 and later warn of a fork beside threads, which is the point here."""
-    warning = "ignore:This process .* is multi-threaded, use of fork:DeprecationWarning"
-    no_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-    return no_fork(pytest.mark.filterwarnings(warning)(test))
 
 
 @forking

@@ -53,6 +53,11 @@ def random_centers(some, k, seed):
     return rng.uniform(some.points.min(axis=0), some.points.max(axis=0), (k, some.n_features))
 
 
+def some_centers(seed=0, k=3, d=2):
+    """Centers near the nodes of :func:`certain` and :func:`uncertain`."""
+    return 50.0 * np.random.default_rng(seed).normal(size=(k, d)) + 40.0
+
+
 def coreset_costs(reduce, some, size, k, centers, n_seeds):
     """Cost of each of some sets of centers, by coresets of different seeds: (n_seeds, n_sets)."""
     found = []

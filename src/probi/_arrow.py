@@ -44,6 +44,9 @@ STATISTICS = {
     PAPER_MEDIANS: ("paper_median", "paper_spread"),
 }
 
+# Points of real data repeat themselves: a summary of Covertype takes 9 MB instead of 104, in a tenth of a second.
+COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd")
+
 # In the column "level": nodes that are in no coreset.
 IN_BUFFER, IN_AUDIT = -1, -2
 
@@ -51,8 +54,8 @@ IN_BUFFER, IN_AUDIT = -1, -2
 MOST_LEVELS = 64
 
 
-def summary_to_bytes(plan: Plan, streams: list[Stream], audit: AuditSample) -> bytes:
-    """Write the state of a summary."""
+def summary_to_bytes(plan: Plan, streams: list[Stream], audit: AuditSample, about: dict[str, Any]) -> bytes:
+    """Write the state of a summary, and what its user wants to be known about it."""
     parts = list(_parts(streams))
     if audit.nodes is not None:
         parts.append((0, IN_AUDIT, audit.nodes))
@@ -67,11 +70,12 @@ def summary_to_bytes(plan: Plan, streams: list[Stream], audit: AuditSample) -> b
         ],
         "parts": [[stream, level, len(nodes)] for stream, level, nodes in parts],
         "audit_keys": audit.keys.tolist(),
+        "about": about,
     }
     metadata = {"probi": json.dumps(header), "checksum": NO_CHECKSUM}
     table = pa.table(_columns(parts)).replace_schema_metadata(metadata)
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema) as writer:
+    with pa.ipc.new_file(sink, table.schema, options=COMPRESSED) as writer:
         writer.write_table(table)
     data = sink.getvalue().to_pybytes()
     return CHECKSUM.sub(b"probi-sha256:" + hashlib.sha256(data).hexdigest().encode(), data)
@@ -126,7 +130,7 @@ def _points(points: Array) -> pa.Array:
 # -- and back -----------------------------------------------------------------------------------------------------
 
 
-def summary_from_bytes(data: bytes) -> tuple[Plan, list[Stream], AuditSample]:
+def summary_from_bytes(data: bytes) -> tuple[Plan, list[Stream], AuditSample, dict[str, Any]]:
     """Read what :func:`summary_to_bytes` wrote, or raise an InputError."""
     _check_checksum(data)
     try:
@@ -138,7 +142,9 @@ def summary_from_bytes(data: bytes) -> tuple[Plan, list[Stream], AuditSample]:
                 f"The summary has format {header['format']}, but this version of probi reads up to {FORMAT}."
             )
         table.validate(full=True)
-        return _state(table.combine_chunks(), header)
+        about = header.get("about", {})
+        _require(isinstance(about, dict), "what is said about it is not a JSON object")
+        return *_state(table.combine_chunks(), header), about
     except (InputError, MemoryError):
         raise
     except Exception as error:

@@ -1,5 +1,6 @@
 """Summary: what is kept of a stream of nodes, in memory that does not grow with it."""
 
+import copy
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -55,6 +56,9 @@ class Summary:
         Sum of mass times spread: what no centers can undo, certified up to 1 %.
     lower_bound : float
         Certified: no centers, however many, cost less.
+    about : dict
+        What the user wants to be known about it, such as names of features: plain values that JSON can hold, saved with
+        the summary. A merge keeps what both say alike.
 
     See Also
     --------
@@ -95,8 +99,9 @@ class Summary:
         check_count("shard", shard, least=0)
         self._set(plan, [Stream(Key(int(shard), 0, 0, seed_of(random_state)), plan)], AuditSample())
 
-    def _set(self, plan: Plan, streams: list[Stream], audit: AuditSample) -> Self:
+    def _set(self, plan: Plan, streams: list[Stream], audit: AuditSample, about: dict[str, Any] | None = None) -> Self:
         self._plan, self._state = plan, (streams, audit)
+        self.about: dict[str, Any] = {} if about is None else about
         # Found once for a state and forgotten when it changes.
         self._found: dict[str, Any] = {}
         self._lock = _parallel.Lock()
@@ -146,6 +151,11 @@ class Summary:
                 states = [_wide(*state) for state in states]
             (mine, audit), (more, other_audit) = states
             self._become(*merged([*mine, *more], audit.joined(other_audit)))
+            self.about = {
+                name: value
+                for name, value in self.about.items()
+                if name in theirs.about and theirs.about[name] == value
+            }
         return self
 
     def scale(self, factor: float) -> None:
@@ -213,6 +223,18 @@ class Summary:
                 excess, error = self._whole_audit().excess(places)
                 cost = totals.spread_cost + excess
         return Evaluation(cost, error, min(totals.lower_bound, cost), totals.spread_cost)
+
+    def sample(self) -> Nodes:
+        """Some of the nodes that were read, to look at: all of them while all are kept, else the audit sample.
+
+        The audit sample holds up to 2,500 nodes, drawn by mass, with the weights they came with.
+        """
+        with self._lock:
+            if self.n_retained == self.n_nodes:
+                return everything(self._streams)
+            nodes = self._whole_audit().nodes
+            assert nodes is not None  # some nodes were read
+            return nodes
 
     def _whole_audit(self) -> AuditSample:
         def joined() -> AuditSample:
@@ -304,7 +326,8 @@ class Summary:
         """The same state, which further updates of this one do not touch."""
         with self._lock:
             streams, audit = self._state
-            return Summary.__new__(Summary)._set(self._plan, [stream.copy() for stream in streams], audit)
+            copies = [stream.copy() for stream in streams]
+            return Summary.__new__(Summary)._set(self._plan, copies, audit, copy.deepcopy(self.about))
 
     __copy__ = _snapshot
 
@@ -316,7 +339,7 @@ class Summary:
         from probi import _arrow
 
         with self._lock:
-            return _arrow.summary_to_bytes(self._plan, *self._state)
+            return _arrow.summary_to_bytes(self._plan, *self._state, self.about)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:

@@ -20,7 +20,7 @@ help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
 demo: $(READY)  ## cluster the forecasts of hurricane Otis
-	$(BIN)/python examples/hurricane_otis.py
+	$(BIN)/probi demo -o results/otis
 
 test: lint  ## lint, then all tests, the examples in the docstrings and the README
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from probi.distances import assign, expected_cost, expected_distances
-from probi.errors import InputError, ProbiError, SolverWarning
+from probi.errors import InputError, MissingExtraError, ProbiError, SolverWarning
 from probi.medians import one_medians
 from probi.nodes import Nodes
 from probi.solver.result import Clusters, Evaluation, Result
@@ -19,6 +19,7 @@ __all__ = [
     "Clusters",
     "Evaluation",
     "InputError",
+    "MissingExtraError",
     "Nodes",
     "PLloyd",
     "ProbiError",

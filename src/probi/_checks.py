@@ -174,3 +174,28 @@ def check_weights(weights: Array, n_nodes: int) -> None:
         total = weights.sum()
     if not total <= LARGEST:
         raise InputError(f"The weights sum to {total:.0e}, so large that a cost overflows. Divide them.")
+
+
+def equal_probabilities(offsets: Array, dtype: Any) -> Array:
+    """Probabilities of realizations that are equally likely in each node, and sum to 1."""
+    sizes = np.diff(offsets)
+    return np.repeat(np.divide(1.0, sizes).astype(dtype), sizes)
+
+
+def as_weights(weights: Any, n_nodes: int) -> Array:
+    """Return checked, frozen weights; ones where there are none."""
+    if weights is None:
+        return frozen(np.ones(n_nodes))
+    array = as_floats(weights, "weights", 1, np.float64)
+    check_weights(array, n_nodes)
+    return frozen(array)
+
+
+def as_ids(ids: Any, n_nodes: int) -> Array | None:
+    """Return checked, frozen ids, if there are any."""
+    if ids is None:
+        return None
+    array = as_array(ids, "ids")
+    if array.shape != (n_nodes,):
+        raise InputError(f"Ids have shape {array.shape}, but there are {n_nodes} nodes.")
+    return frozen(array)

@@ -11,3 +11,7 @@ class InputError(ProbiError, ValueError):
 
 class SolverWarning(UserWarning):
     """An answer is valid, but not what was asked for: fewer distinct centers, a tolerance that was not reached."""
+
+
+class MissingExtraError(ProbiError, ImportError):
+    """A package that is needed here and not elsewhere is not installed; the message says how to install it."""

@@ -9,12 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from probi import _parallel
 from probi._checks import (
-    as_array,
     as_floats,
+    as_ids,
+    as_weights,
     check_offsets,
     check_points,
     check_probabilities,
-    check_weights,
+    equal_probabilities,
     frozen,
     largest_magnitude,
 )
@@ -83,7 +84,7 @@ class Nodes:
         flat = frozen(as_floats(points, "points", 2))
         borders = frozen(check_offsets(offsets, len(flat)))
         chances = (
-            _equal_probabilities(borders, flat.dtype)
+            equal_probabilities(borders, flat.dtype)
             if probabilities is None
             else as_floats(probabilities, "probabilities", 1, flat.dtype)
         )
@@ -94,8 +95,8 @@ class Nodes:
             points=flat,
             probabilities=frozen(chances),
             offsets=borders,
-            weights=_weights(weights, n_nodes),
-            ids=_ids(ids, n_nodes),
+            weights=as_weights(weights, n_nodes),
+            ids=as_ids(ids, n_nodes),
             total_probabilities=frozen(totals),
             magnitude=magnitude,
             statistics={},
@@ -130,8 +131,8 @@ class Nodes:
             points=points,
             probabilities=frozen(np.ones(n_nodes, points.dtype)),
             offsets=offsets,
-            weights=_weights(weights, n_nodes),
-            ids=_ids(ids, n_nodes),
+            weights=as_weights(weights, n_nodes),
+            ids=as_ids(ids, n_nodes),
             total_probabilities=frozen(np.ones(n_nodes)),
             magnitude=check_points(points, offsets),
             statistics={},
@@ -178,24 +179,9 @@ class Nodes:
         weights, ids : array-like of shape (n_nodes,), default=None
             As in :class:`Nodes`.
         """
-        points = as_floats(X, "X", 2)
-        if hasattr(P, "tocsr"):
-            if len(P.shape) != 2:
-                raise InputError(f"P must have 2 dimensions, but its shape is {P.shape}.")
-            entries = P.tocsr().copy()
-            entries.sum_duplicates()  # entries that stand twice mean their sum; also sorts the columns
-            shape, columns, values = entries.shape, entries.indices, entries.data
-            rows = np.repeat(np.arange(shape[0]), np.diff(entries.indptr))
-        else:
-            dense = as_floats(P, "P", 2)
-            shape = dense.shape
-            rows, columns = np.nonzero(dense)
-            values = dense[rows, columns]
-        if shape[1] != len(points):
-            raise InputError(f"P has {shape[1]} columns, but there are {len(points)} points in X.")
-        kept = values != 0
-        offsets = np.concatenate([[0], np.cumsum(np.bincount(rows[kept], minlength=shape[0]))])
-        return cls(points[columns[kept]], values[kept], offsets, weights, ids)
+        from probi._matrix import realizations
+
+        return cls(*realizations(as_floats(X, "X", 2), P), weights, ids)
 
     @classmethod
     def from_gaussian(
@@ -237,6 +223,49 @@ class Nodes:
 
         points, probabilities = realizations(as_floats(means, "means", 2), covariances, n, random_state)
         return cls.from_dense(points, probabilities, weights, ids)
+
+    @classmethod
+    def from_table(
+        cls,
+        table: Any,
+        layout: str | None = None,
+        *,
+        features: Sequence[str] | None = None,
+        id: str | Sequence[str] | None = None,
+        probability: str | None = None,
+        weight: str | None = None,
+        group_size: int | None = None,
+    ) -> Self:
+        """Nodes of a table: pyarrow, pandas, polars, DuckDB, whatever has Arrow's PyCapsule interface.
+
+        Parameters
+        ----------
+        table : object with ``__arrow_c_stream__`` or ``__arrow_c_array__``
+            Read without a copy where types allow.
+        layout : {"points", "groups", "long", "nested"}, default=None
+            What a row is: a certain node; a realization, ``group_size`` of them a node; a realization, those of a node
+            share their id; a node, with lists. None: guessed by the columns.
+        features : sequence of str, default=None
+            Columns of coordinates, or patterns such as ``"WAP*"``. None: all columns of numbers without another role.
+        id : str or sequence of str, default=None
+            Columns that name a node. None: one called id, node, node_id or key, if there is one.
+        probability, weight : str, default=None
+            Columns. None: those called probability, prob or p, and weight, where the layout has them.
+        group_size : int, default=None
+            Rows a node, in the layout "groups"; an incomplete last group is left out.
+
+        Examples
+        --------
+        >>> import probi
+        >>> import pyarrow as pa
+        >>> table = pa.table({"id": ["a", "a", "b"], "lon": [0.0, 1.0, 5.0], "lat": [2.0, 2.0, 3.0]})
+        >>> nodes = probi.Nodes.from_table(table, layout="long")
+        >>> nodes, nodes.ids
+        (Nodes(2 nodes, 3 realizations (1 to 2 a node), 2 features, float64, mass 2), array(['a', 'b'], dtype=object))
+        """
+        from probi.tables.whole import arrays_of
+
+        return cls(*arrays_of(table, layout, features, id, probability, weight, group_size))
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
@@ -427,14 +456,26 @@ class Nodes:
         if values.dtype.kind not in "fiub" or not np.isfinite(values).all():
             raise InputError("Factors must be finite numbers.")
         with np.errstate(over="ignore"):
-            points = frozen((self.points * values.astype(np.float64)).astype(self.dtype))
-        changed = {"points": points, "magnitude": check_points(points, self.offsets), "statistics": {}}
+            return self.moved((self.points * values.astype(np.float64)).astype(self.dtype))
+
+    def moved(self, points: ArrayLike) -> Self:
+        """The same nodes with other points, (n_realizations, any number of features)."""
+        places = frozen(as_floats(points, "points", 2, self.dtype))
+        if len(places) != self.n_realizations:
+            raise InputError(f"There are {len(places)} points for {self.n_realizations} realizations.")
+        changed = {"points": places, "magnitude": check_points(places, self.offsets), "statistics": {}}
         return self._trusted(**self._parts() | changed)
 
     def reweighted(self, weights: ArrayLike) -> Self:
         """The same nodes with other weights; what was computed of them is kept."""
         kept = {name: value for name, value in dict(self._statistics).items() if name != "mass"}
-        return self._trusted(**self._parts() | {"weights": _weights(weights, len(self)), "statistics": kept})
+        return self._trusted(**self._parts() | {"weights": as_weights(weights, len(self)), "statistics": kept})
+
+    def to_arrow(self) -> Any:
+        """Table of pyarrow with a row a node: ids, weight, list of points, list of probabilities."""
+        from probi.tables.layouts import to_table
+
+        return to_table(self)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Nodes):
@@ -473,25 +514,3 @@ def _restore(cls: type[Nodes], parts: dict[str, Any]) -> Nodes:
     return cls._trusted(
         **{name: frozen(value) if isinstance(value, np.ndarray) else value for name, value in parts.items()}
     )
-
-
-def _equal_probabilities(offsets: Array, dtype: Any) -> Array:
-    sizes = np.diff(offsets)
-    return np.repeat(np.divide(1.0, sizes).astype(dtype), sizes)
-
-
-def _weights(weights: ArrayLike | None, n_nodes: int) -> Floats:
-    if weights is None:
-        return frozen(np.ones(n_nodes))
-    array = as_floats(weights, "weights", 1, np.float64)
-    check_weights(array, n_nodes)
-    return frozen(array)
-
-
-def _ids(ids: ArrayLike | None, n_nodes: int) -> Array | None:
-    if ids is None:
-        return None
-    array = as_array(ids, "ids")
-    if array.shape != (n_nodes,):
-        raise InputError(f"Ids have shape {array.shape}, but there are {n_nodes} nodes.")
-    return frozen(array)

@@ -1,0 +1,43 @@
+"""probi demo."""
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from probi.cli import options as opt
+from probi.cli.cluster import cluster_files
+from probi.cli.talk import Talk
+from probi.cli.work import results_folder
+from probi.io.otis import otis_table
+from probi.io.reader import Options
+from probi.io.write import write_table
+
+N_CLUSTERS = 6
+SEED = 7
+
+
+@opt.examples(
+    "probi demo",
+    "probi demo -o otis",
+)
+def demo(
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the results.")] = Path("probi-demo"),
+    json: opt.Json = False,
+    quiet: opt.Quiet = False,
+) -> None:
+    """Cluster the ensemble forecasts of hurricane Otis, which come with probi.
+
+    A node is the storm at one hour of one forecast. Its realizations are where the 31 members of an ensemble see it,
+    each with probability 1/31; a member that has lost the storm is probability that is not there.
+    """
+    talk = Talk(quiet)
+    results_folder(output)
+    forecasts = output / "forecasts.parquet"
+    write_table(forecasts, otis_table())
+    arguments = f"--layout long --id init,tau --lonlat lon,lat -k {N_CLUSTERS} --seed {SEED} -o"
+    talk.say(f"$ probi cluster {shlex.quote(str(forecasts))} {arguments} {shlex.quote(str(output))}")
+    reading = Options(layout="long", id=["init", "tau"], lonlat=("lon", "lat"))
+    cluster_files(talk, [str(forecasts)], [N_CLUSTERS], reading, output, seed=SEED, as_json=json)
+    talk.say(f"Report: {(output / 'report.html').resolve().as_uri()}")

@@ -1,0 +1,182 @@
+"""What came out of a run: as values, as files, as text."""
+
+import json
+import math
+import platform
+import shlex
+import sys
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from probi import __version__
+from probi.cli.talk import Talk, peak_megabytes, print_table
+from probi.errors import MissingExtraError
+from probi.io.assemble import Counts
+from probi.io.assign import Tally
+from probi.io.space import Space
+from probi.io.write import write_centers, write_json
+from probi.solver.result import Result
+from probi.summary import Summary
+
+PACKAGES = ("numpy", "numba", "pyarrow")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Solutions of one summary, and how they came about."""
+
+    summary: Summary
+    space: Space
+    results: list[Result]  # by rising number of clusters
+    parameters: dict[str, Any]
+    seed: int
+    timings: dict[str, float]
+    sources: list[str] = field(default_factory=list)
+    counts: Counts | None = None  # of rows, where files were read
+    tallies: list[Tally] = field(default_factory=list)  # one a result, where there was a second pass
+
+    @property
+    def chosen(self) -> int:
+        """Number of the solution that is shown in detail: the elbow of several.
+
+        The elbow is where the curve of costs lies farthest below the straight line between its ends: a hint only.
+        """
+        if len(self.results) < 3:
+            return len(self.results) - 1
+        costs = [result.cost for result in self.results]
+        ks = [len(result.centers) for result in self.results]
+        slope = (costs[-1] - costs[0]) / (ks[-1] - ks[0])
+        below = [costs[0] + slope * (k - ks[0]) - cost for k, cost in zip(ks, costs, strict=True)]
+        return max(range(len(below)), key=below.__getitem__)
+
+    def values(self) -> dict[str, Any]:
+        """What result.json holds, and --json prints."""
+        summary, space, result = self.summary, self.space, self.results[self.chosen]
+        return {
+            "n_clusters": len(result.centers),
+            "cost": result.cost,
+            "standard_error": result.standard_error,
+            "lower_bound": result.lower_bound,
+            "spread_cost": result.spread_cost,
+            "n_nodes": summary.n_nodes,
+            "counts": None if self.counts is None else asdict(self.counts),
+            "seed": self.seed,
+            "parameters": self.parameters,
+            "command": command_line(),
+            "features": list(space.features),
+            "lonlat": space.lonlat,
+            "scale": None if space.scale is None else dict(zip(space.coordinate_names, space.scale, strict=True)),
+            "unit": space.unit,
+            "summary": {
+                "size": summary.size, "kept": summary.n_retained, "mass": summary.mass, "preset": summary.preset
+            },
+            "solutions": [self._solution(i) for i in range(len(self.results))],
+            "versions": versions(),
+            "timings": dict(self.timings),
+            "peak_memory_mb": round(peak_megabytes(), 1),
+        }  # fmt: skip
+
+    def _solution(self, i: int) -> dict[str, Any]:
+        result = self.results[i]
+        tally = self.tallies[i] if self.tallies else None
+        originals = self.space.originals(result.centers)
+        return {
+            "n_clusters": len(result.centers),
+            "cost": result.cost,
+            "standard_error": result.standard_error,
+            "exact_cost": None if tally is None else tally.cost,
+            "lower_bound": result.lower_bound,
+            "spread_cost": result.spread_cost,
+            "excess": result.excess,
+            "above_optimum_at_most": above_optimum(result),
+            "clusters": [
+                {
+                    "cluster": c,
+                    "mass": float(result.clusters.mass[c]),
+                    "cost": float(result.clusters.cost[c]),
+                    "spread": float(result.clusters.spread[c]),
+                    "n_nodes": None if tally is None else int(tally.counts[c]),
+                    "center": dict(zip(self.space.features, map(float, originals[c]), strict=True)),
+                }
+                for c in range(len(result.centers))
+            ],
+        }
+
+    def write(self, folder: Path, talk: Talk) -> None:
+        """Write centers, summary, report and result.json into a folder."""
+        if not self.tallies:
+            # One of another run would not fit the centers.
+            (folder / "assignment.parquet").unlink(missing_ok=True)
+        write_centers(folder, self.results, self.space)
+        self.summary.save(folder / "summary.probi")
+        try:
+            from probi.cli.story import write_story
+
+            write_story(self, folder / "report.html")
+        except MissingExtraError as error:
+            talk.say(f"No report.html: {error}")
+        write_json(folder / "result.json", self.values())
+
+    def tell(self, as_json: bool) -> None:
+        """Print the result on standard output."""
+        if as_json:
+            print(json.dumps(self.values(), indent=2))
+            return
+        if len(self.results) > 1:
+            self._tell_elbow()
+        result = self.results[self.chosen]
+        print(_headline(result, self.space.unit))
+        names = self.space.features[:4]
+        originals = self.space.originals(result.centers)
+        clusters, total = result.clusters, result.clusters.mass.sum()
+        rows = []
+        for c, (mass, cost, spread) in enumerate(zip(clusters.mass, clusters.cost, clusters.spread, strict=True)):
+            each = mass or math.nan
+            numbers = [f"{mass / total:.1%}", f"{cost / each:,.5g}", f"{spread / each:,.5g}"]
+            rows.append([str(c), *numbers, *(f"{value:,.6g}" for value in originals[c, : len(names)])])
+        print_table(["cluster", "mass", "to center", "spread", *names], rows)
+        if len(self.space.features) > len(names):
+            print(f"and {len(self.space.features) - len(names)} more features of the centers.")
+
+    def _tell_elbow(self) -> None:
+        rows = [
+            [str(len(r.centers)), f"{r.cost:,.6g}", f"{r.standard_error:,.2g}", f"{r.excess:,.6g}"]
+            for r in self.results
+        ]
+        rows[self.chosen][0] = f"*{rows[self.chosen][0]}"
+        print_table(["k", "cost", "±", "beyond spread"], rows)
+        print("* shown below: where the curve of costs bends most, a hint.")
+
+
+def above_optimum(result: Result) -> float | None:
+    """Certified: the cost is at most this share above that of the best centers."""
+    return result.cost / result.lower_bound - 1.0 if result.lower_bound > 0.0 else None
+
+
+def _headline(result: Result, unit: str) -> str:
+    error = f" ± {result.standard_error:,.2g}" if result.standard_error else ""
+    share = result.spread_cost / result.cost if result.cost > 0 else 0.0
+    spread = f"; {share:.0%} of it is the nodes' own spread" if result.spread_cost else ""
+    above = above_optimum(result)
+    bound = "" if above is None else f"; at most {above:.1%} above the optimum"
+    cost = f"{result.cost:,.6g}{error}{' ' * bool(unit)}{unit}"
+    k = len(result.centers)
+    return f"{k} cluster{'s' * (k != 1)}, cost {cost}{spread}{bound}."
+
+
+def command_line() -> str:
+    """The command as it was typed."""
+    return shlex.join(["probi", *sys.argv[1:]])
+
+
+def versions() -> dict[str, str]:
+    """Versions that the result may depend on."""
+    found = {"probi": __version__, "python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

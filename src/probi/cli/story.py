@@ -1,0 +1,65 @@
+"""report.html of a run."""
+
+from pathlib import Path
+
+from probi.cli.outcome import Outcome, command_line
+from probi.report import Borderline, Story, write_report
+
+
+def write_story(outcome: Outcome, path: Path) -> None:
+    """Write the report of a run."""
+    result = outcome.results[outcome.chosen]
+    tally = outcome.tallies[outcome.chosen] if outcome.tallies else None
+    story = Story(
+        title=f"{len(result.centers)} clusters of {_sources(outcome)}",
+        read=_read(outcome),
+        settings=_settings(outcome),
+        reproduce=command_line(),
+        borderline=[]
+        if tally is None
+        else [Borderline(b.node, b.cluster, b.distance, b.other, b.other_distance) for b in tally.most_between()],
+        n_borderline=None if tally is None else tally.n_between,
+        counts=None if tally is None else tally.counts,
+        unit=outcome.space.unit,
+    )
+    write_report(
+        path,
+        outcome.results,
+        outcome.summary.sample(),
+        story,
+        chosen=outcome.chosen,
+        features=outcome.space.features,
+        original=outcome.space.originals,
+    )
+
+
+def _sources(outcome: Outcome) -> str:
+    names = [Path(name).name for name in outcome.sources]
+    return names[0] if len(names) == 1 else f"{len(names)} files" if names else "a summary"
+
+
+def _read(outcome: Outcome) -> dict[str, str]:
+    names, counts = outcome.sources, outcome.counts
+    found = {"Files": ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")}
+    found["Nodes"] = f"{outcome.summary.n_nodes:,}"
+    if counts is not None:
+        found["Rows"] = f"{counts.rows:,}"
+        left_out = {
+            "missing values": counts.missing, "bad rows": counts.rejected, "incomplete groups": counts.incomplete
+        }  # fmt: skip
+        reasons = [f"{number:,} for {why}" for why, number in left_out.items() if number]
+        found["Rows left out"] = "; ".join(reasons) or "none"
+    found["Features"] = f"{len(outcome.space.features):,}"
+    return found
+
+
+def _settings(outcome: Outcome) -> dict[str, str]:
+    summary, space = outcome.summary, outcome.space
+    settings = {
+        "Seed": str(outcome.seed),
+        "Summary": f"{summary.size:,} nodes, for up to {summary.n_clusters} clusters, preset {summary.preset}",
+        "Scaling": "none" if space.scale is None else "each coordinate divided by its own scale",
+    }
+    if space.lonlat is not None:
+        settings["Distances"] = f"{' and '.join(space.lonlat)} on a sphere, in kilometres along straight lines"
+    return settings

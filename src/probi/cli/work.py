@@ -1,0 +1,159 @@
+"""The steps of the main job: open, summarise, solve, assign."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from probi.cli.talk import Interrupts, Talk
+from probi.errors import InputError
+from probi.io.assemble import Counts
+from probi.io.assign import Tally, assign_all
+from probi.io.checkpoint import Checkpoint
+from probi.io.reader import Options, Reader
+from probi.io.space import Space
+from probi.io.summarize import StoppedError, summarize
+from probi.io.write import assignment_file
+from probi.solver.result import Result
+from probi.solver.solve import solve
+from probi.summary import Summary
+
+# Files of a folder of results that could be taken for data.
+RESULTS = ("centers.parquet", "centers.csv", "assignment.parquet", "rejected.csv")
+
+
+class Clock(dict[str, float]):
+    """Seconds that each step took."""
+
+    @contextmanager
+    def timed(self, step: str) -> Iterator[None]:
+        """Note how long a step takes."""
+        start = time.perf_counter()
+        yield
+        self[step] = round(time.perf_counter() - start, 3)
+
+
+def results_folder(path: Path, reader: Reader | None = None) -> None:
+    """Make a folder, if it is not there; an error if results of an earlier run in it would be read as data."""
+    for source in [] if reader is None else reader.sources:
+        if source.path is not None and source.path.name in RESULTS and source.path.parent.resolve() == path.resolve():
+            raise InputError(
+                f"{source} is a result of an earlier run, which would be read as data. Name another folder for the "
+                "results (-o), or the files to read."
+            )
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path} is a file, but the results need a folder. Name another one: -o.")
+    path.mkdir(parents=True, exist_ok=True)
+
+
+def space_of(summary: Summary) -> Space:
+    """Features of a summary; one that was made in Python may have no names."""
+    if "space" in summary.about:
+        return Space.from_json(summary.about["space"])
+    return Space(tuple(f"x{j}" for j in range(summary.n_features or 0)))
+
+
+def open_reader(talk: Talk, files: Sequence[str], reading: Options) -> Reader:
+    """Open files, and say what was guessed of them."""
+    reader = Reader(files, reading)
+    talk.say(f"{_name(reader)}: {reader.columns}.")
+    return reader
+
+
+def _name(reader: Reader) -> str:
+    return str(reader.sources[0]) if len(reader.sources) == 1 else f"{len(reader.sources)} files"
+
+
+def summarize_files(
+    talk: Talk,
+    reader: Reader,
+    summary: Summary,
+    parameters: dict[str, Any],
+    rejects: Path | None,
+    checkpoint: Path | None,
+    every: int,
+) -> tuple[Summary, Counts]:
+    """Read everything once; Ctrl-C ends it at a batch, with a checkpoint if there is to be one."""
+    if checkpoint is not None and reader.options.gather:
+        raise InputError("--checkpoint and --gather do not go together: gathering reads everything before it begins.")
+    saver = None if checkpoint is None else Checkpoint(checkpoint, every, reader, parameters)
+    with talk.progress("Reading") as bar, Interrupts(talk) as interrupts:
+        try:
+            summary, counts = summarize(
+                reader,
+                summary,
+                rejects=rejects,
+                checkpoint=saver,
+                on_going_on=lambda counts: talk.say(f"Going on from {checkpoint}, after {counts.nodes:,} nodes."),
+                on_batch=lambda batch: bar.update(batch.counts.nodes, batch.fraction),
+                is_stopped=interrupts.asked,
+            )
+        except StoppedError as stop:
+            raise StoppedError(f"{stop} {_how_to_go_on(checkpoint)}") from None
+    if counts.nodes == 0:
+        what = f"{counts.rows:,} rows, but none that can be used" if counts.rows else "no rows"
+        raise InputError(f"{_name(reader)} has {what}: there is nothing to cluster.")
+    _say_what_was_left_out(talk, counts, rejects)
+    return summary, counts
+
+
+@contextmanager
+def stoppable(checkpoint: Path | None) -> Iterator[None]:
+    """Say how to go on after a Ctrl-C that ends everything at once."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise StoppedError(f"Stopped. {_how_to_go_on(checkpoint)}") from None
+
+
+def _how_to_go_on(checkpoint: Path | None) -> str:
+    if checkpoint is None:
+        return "Nothing was kept; with --checkpoint FILE the next run could have gone on from here."
+    return f"Run the same command again to go on from {checkpoint}."
+
+
+def _say_what_was_left_out(talk: Talk, counts: Counts, rejects: Path | None) -> None:
+    for number, why in (
+        (counts.missing, "for a missing value"),
+        (counts.rejected, "as bad, or with a bad one"),
+        (counts.incomplete, "at the end of a file, too few for a group"),
+    ):
+        if number:
+            where = "" if rejects is None else f": see {rejects}"
+            talk.say(f"Left out {number:,} of {counts.rows:,} rows {why}{where}.")
+
+
+def solve_all(talk: Talk, summary: Summary, ks: list[int], n_init: int | None, seed: int, name: str) -> list[Result]:
+    """Solve one summary for each number of clusters."""
+    n_nodes = summary.n_nodes
+    if ks[-1] > n_nodes:
+        has = f"has {n_nodes:,} node{'s' * (n_nodes != 1)} in all its rows"
+        raise InputError(f"{name} {has}, too few for {ks[-1]:,} clusters. Ask for fewer.")
+    results = []
+    with talk.progress("Solving", "numbers of clusters") as bar, talk.warnings():
+        for i, k in enumerate(ks):
+            bar.update(i, i / len(ks))
+            results.append(solve(summary, k, n_init=n_init, random_state=seed))
+    return results
+
+
+def assign_files(talk: Talk, first: Reader, results: list[Result], path: Path) -> list[Tally]:
+    """Read everything a second time, and write which node is in which cluster."""
+    # The files themselves: a folder or a pattern may mean more by now, such as rejected.csv.
+    reader = Reader([source.path for source in first.sources], first.options)
+    reader.go_on_in(first.space)
+    return assign_reader(talk, reader, [result.centers for result in results], path)
+
+
+def assign_reader(talk: Talk, reader: Reader, centers: Sequence[Any], path: Path | None) -> list[Tally]:
+    """Assign all nodes of a reader; write them if there is a path."""
+    with talk.progress("Assigning") as bar:
+
+        def go(file: Any) -> list[Tally]:
+            return assign_all(reader, centers, file, lambda batch: bar.update(batch.counts.nodes, batch.fraction))
+
+        if path is None:
+            return go(None)
+        with assignment_file(path, [str(source) for source in reader.sources], reader.id_name) as file:
+            return go(file)

@@ -1,0 +1,133 @@
+"""The second pass: every node to its center, exact sums, and the nodes that could as well belong elsewhere."""
+
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probi.distances import expected_distances
+from probi.io.assemble import Batch
+from probi.io.reader import Reader
+from probi.io.rows import FILE
+from probi.io.write import AssignmentFile
+from probi.nodes import Nodes
+
+Array = NDArray[Any]
+
+# A node whose next center is at most so much farther could as well belong there.
+NEARLY = 0.05
+N_SHOWN = 20
+
+# Distances that are held at once.
+MOST_DISTANCES = 1 << 22
+
+
+class Between(NamedTuple):
+    """A node that could as well belong elsewhere; sorts by how little it matters."""
+
+    ratio: float
+    order: int
+    node: str
+    cluster: int
+    distance: float
+    other: int
+    other_distance: float
+
+
+@dataclass
+class Tally:
+    """Exact sums of one set of centers over all nodes."""
+
+    centers: Array
+    cost: float = 0.0
+    counts: Array = field(init=False)
+    n_between: int = 0
+    between: list[tuple[float, int, Between]] = field(default_factory=list)
+    n_nodes: int = 0
+
+    def __post_init__(self) -> None:
+        self.counts = np.zeros(len(self.centers), np.int64)
+
+    def columns(self, nodes: Nodes, names: Callable[[int], str], suffix: str) -> dict[str, Array]:
+        """Columns of the assignment of some nodes; adds them up."""
+        step = max(1, MOST_DISTANCES // len(self.centers))
+        parts = [self._part(nodes[start : start + step], names, start) for start in range(0, len(nodes), step)]
+        columns = [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
+        keys = ("cluster", "expected_distance", "next_cluster", "next_distance")
+        return {key + suffix: values for key, values in zip(keys, columns, strict=False)}
+
+    def _part(self, nodes: Nodes, names: Callable[[int], str], start: int) -> list[Array]:
+        found = expected_distances(nodes, self.centers)
+        rows = np.arange(len(nodes))
+        nearest = found.argmin(axis=1)
+        self.cost += float(nodes.weights @ found[rows, nearest])
+        self.counts += np.bincount(nearest, minlength=len(self.centers))
+        own = found[rows, nearest] / nodes.total_probabilities
+        columns = [nearest.astype(np.int32), own]
+        if len(self.centers) > 1:
+            found[rows, nearest] = np.inf
+            other = found.argmin(axis=1)
+            distance = found[rows, other] / nodes.total_probabilities
+            self._look_for_between(names, start, nearest, own, other, distance)
+            columns += [other.astype(np.int32), distance]
+        self.n_nodes += len(nodes)
+        return columns
+
+    def _look_for_between(
+        self, names: Callable[[int], str], start: int, nearest: Array, own: Array, other: Array, distance: Array
+    ) -> None:
+        near = np.flatnonzero(distance <= (1.0 + NEARLY) * own)
+        self.n_between += len(near)
+        with np.errstate(invalid="ignore"):
+            ratios = np.where(own[near] > 0, distance[near] / own[near], 1.0)
+        # The smallest ratios are kept, in a heap with the largest of them on top.
+        for at in np.argsort(ratios, kind="stable")[:N_SHOWN]:
+            i, ratio, order = near[at], float(ratios[at]), self.n_nodes + int(near[at])
+            entry = Between(
+                ratio, order, names(start + int(i)), int(nearest[i]), float(own[i]), int(other[i]), float(distance[i])
+            )
+            heapq.heappush(self.between, (-ratio, -order, entry))
+            if len(self.between) > N_SHOWN:
+                heapq.heappop(self.between)
+
+    def most_between(self) -> list[Between]:
+        """Nodes that are nearest to a tie first."""
+        return sorted(entry for _, _, entry in self.between)
+
+
+def assign_all(
+    reader: Reader,
+    centers: Sequence[Array],
+    file: AssignmentFile | None,
+    on_batch: Callable[[Batch], None] = lambda batch: None,
+) -> list[Tally]:
+    """Assign every node to each set of centers; write it, and return the sums of each set."""
+    tallies = [Tally(np.asarray(places)) for places in centers]
+    for batch in reader.batches():
+        if len(batch.nodes):
+            columns: dict[str, Array] = {}
+            names = _namer(reader, batch)
+            for tally in tallies:
+                suffix = f"_{len(tally.centers)}" if len(tallies) > 1 else ""
+                columns |= tally.columns(batch.nodes, names, suffix)
+            if file is not None:
+                file.write(batch, columns)
+        on_batch(batch)
+    return tallies
+
+
+def _namer(reader: Reader, batch: Batch) -> Callable[[int], str]:
+    """Return a function from a node of a batch to what people call it: its id, or where it stands."""
+
+    def name(node: int) -> str:
+        if batch.nodes.ids is not None:
+            value = batch.nodes.ids[node]
+            return ", ".join(map(str, value.item() if isinstance(value, np.void) else [value]))
+        file, row = divmod(int(batch.where[node]), FILE)
+        source = f" of {reader.sources[file]}" if len(reader.sources) > 1 else ""
+        return f"row {row + 1}{source}"
+
+    return name

@@ -1,0 +1,72 @@
+"""Reading that overlaps with computing."""
+
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+# Batches that wait: one that is being made while another one is used.
+AHEAD = 2
+_END = object()
+
+# How often it is asked whether to stop, and how long the thread is given to end.
+POLL_SECONDS = 0.2
+PATIENCE_SECONDS = 2.0
+
+
+class StoppedWaitingError(Exception):
+    """Nobody wants to wait for the next item any more."""
+
+
+def prefetched(items: Iterable[T], is_stopped: Callable[[], bool] = lambda: False) -> Iterator[T]:
+    """The same items, made ahead on a thread of their own; its exception comes out here, in its place.
+
+    If ``is_stopped`` says so while the next one is waited for, StoppedWaitingError comes instead. The thread ends when
+    the items do, or when nobody wants them any more; one that waits for a silent pipe is left to itself.
+    """
+    ready: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(AHEAD)
+    stop = threading.Event()
+
+    def put(item: Any, error: BaseException | None = None) -> bool:
+        while not stop.is_set():
+            try:
+                ready.put((item, error), timeout=0.1)
+                return True
+            except queue.Full:
+                pass
+        return False
+
+    def make() -> None:
+        iterator: Any = None
+        try:
+            iterator = iter(items)
+            for item in iterator:
+                if not put(item):
+                    return
+            put(_END)
+        except BaseException as error:
+            put(_END, error)
+        finally:
+            if hasattr(iterator, "close"):
+                iterator.close()
+
+    thread = threading.Thread(target=make, name="probi-read", daemon=True)
+    thread.start()
+    try:
+        while True:
+            try:
+                item, error = ready.get(timeout=POLL_SECONDS)
+            except queue.Empty:
+                if is_stopped():
+                    raise StoppedWaitingError from None
+                continue
+            if error is not None:
+                raise error
+            if item is _END:
+                return
+            yield item
+    finally:
+        stop.set()
+        thread.join(timeout=PATIENCE_SECONDS)

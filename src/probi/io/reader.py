@@ -1,0 +1,231 @@
+"""Nodes of files: read once, in batches of bounded size, in which no node is torn."""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from probi.errors import InputError
+from probi.io.assemble import Assembly, Batch, Counts, Position
+from probi.io.chunks import TableFile, open_file, trouble_in
+from probi.io.prefetch import prefetched
+from probi.io.sources import find_sources
+from probi.io.space import N_ESTIMATED, SCALES, Space, read_scale
+from probi.nodes import Nodes
+from probi.tables.columns import Columns, choose_columns, innermost
+from probi.tables.flat import float_dtype
+
+# More rows of one node are taken for a mistake, such as a wrong column of ids: they must fit in memory at once.
+MOST_NODE_ROWS = 100_000
+MISSING = ("error", "skip-row", "skip-node")
+ON_BAD = ("stop", "skip")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to read; see :func:`read`."""
+
+    layout: str | None = None
+    features: Sequence[str] | None = None
+    id: str | Sequence[str] | None = None
+    probability: str | None = None
+    weight: str | None = None
+    group_size: int | None = None
+    format: str | None = None
+    delimiter: str | None = None
+    header: bool | None = None
+    lonlat: tuple[str, str] | None = None
+    scale: str = "none"
+    missing: str = "error"
+    on_bad: str = "stop"
+    gather: bool = False
+    dtype: str | None = None
+    most_node_rows: int = MOST_NODE_ROWS
+
+    def __post_init__(self) -> None:
+        for name, value, known in (("missing", self.missing, MISSING), ("on_bad", self.on_bad, ON_BAD)):
+            if value not in known:
+                raise InputError(f"{name} is {value!r}, but must be one of {', '.join(known)}.")
+        if self.dtype not in (None, "float32", "float64"):
+            raise InputError(f"There is no dtype {self.dtype!r} here: choose float32 or float64.")
+
+
+def read(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], **options: Any) -> "Reader":
+    r"""Open files of nodes; iterate over what is returned to get :class:`~probi.Nodes` in batches of bounded size.
+
+    Parameters
+    ----------
+    inputs : str, path or several
+        Files (Parquet, CSV, gzipped CSV, Arrow IPC, NPY), folders, patterns such as ``part-*.parquet``, or "-" for
+        standard input.
+    layout, features, id, probability, weight, group_size
+        As in :meth:`probi.Nodes.from_table`. Groups are counted from the start of each file.
+    format : {"parquet", "csv", "ipc", "npy"}, default=None
+        None: by the name of each file.
+    delimiter : str, default=None
+        Of CSV. None: what stands most often in the first line.
+    header : bool, default=None
+        Whether the first line of CSV holds names. None: if not all of it are numbers.
+    lonlat : (str, str), default=None
+        Columns of longitude and latitude, which become points on a sphere, in kilometres.
+    scale : {"none", "standard", "robust"} or path, default="none"
+        Divide features by their standard deviation or by their quartiles' distance, estimated from the first 100,000
+        realizations; or by what a JSON file says.
+    missing : {"error", "skip-row", "skip-node"}, default="error"
+        What to do with rows that lack a value.
+    on_bad : {"stop", "skip"}, default="stop"
+        What to do with rows that cannot be used; "skip" leaves out their nodes.
+    gather : bool, default=False
+        Put rows of a node together that do not stand together, in memory.
+    dtype : {"float32", "float64"}, default=None
+        None: float32 where the types of the columns fit in it.
+    most_node_rows : int, default=100000
+        More rows of one node are an error.
+
+    Examples
+    --------
+    >>> import probi.io, tempfile, pathlib
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = pathlib.Path(folder.name) / "sensors.csv"
+    >>> _ = path.write_text("id,x,y,p\na,0,0,0.5\na,1,0,0.5\nb,9,9,1\n")
+    >>> reader = probi.io.read(path)
+    >>> print(reader.columns)
+    layout long (rows of a node share id); 2 features (x, y); probability p
+    >>> probi.Nodes.concat(list(reader))
+    Nodes(2 nodes, 3 realizations (1 to 2 a node), 2 features, float64, mass 2)
+    >>> folder.cleanup()
+    """
+    return Reader(inputs, Options(**options))
+
+
+class Reader:
+    """Files of nodes; see :func:`read`.
+
+    Attributes
+    ----------
+    sources : list
+        Files, in the order in which they are read.
+    columns : Columns
+        Roles of the columns: prints as one line.
+    space : Space
+        From features to coordinates and back; its scales are known after the first batch.
+    """
+
+    def __init__(self, inputs: Any, options: Options) -> None:
+        self.options = options
+        self.sources = find_sources(inputs, options.format)
+        self._schema: Any = None
+        self._first: TableFile | None = self._open(0)
+        self._schema = self._first.schema
+        with trouble_in(self.sources[0]):
+            self.columns = self._choose(self._first)
+            self.dtype = self.options.dtype or self._dtype_of(self._first)
+            self._how, self.space = self._start_space()
+        self._sizes = [source.size for source in self.sources]
+
+    def _open(self, file: int) -> TableFile:
+        # Types of CSV are guessed, and must not be guessed otherwise in another file.
+        return open_file(
+            self.sources[file], delimiter=self.options.delimiter, header=self.options.header, like=self._schema
+        )
+
+    def _dtype_of(self, file: TableFile) -> str:
+        """The smallest that holds the features of a file."""
+        names = (self.columns.points,) if self.columns.points else self.columns.features
+        return str(np.dtype(float_dtype([innermost(file.schema.field(name).type) for name in names])))
+
+    def _choose(self, file: TableFile) -> Columns:
+        names = ("features", "id", "probability", "weight", "group_size")
+        roles = {name: getattr(self.options, name) for name in names}
+        return choose_columns(file.schema, self.options.layout, first=file.first, **roles)
+
+    def _start_space(self) -> tuple[str, Space]:
+        """What is to be estimated, and the space so far."""
+        space = Space(self.columns.features, self.options.lonlat)
+        if self.options.scale in SCALES:
+            return self.options.scale, space
+        path = Path(self.options.scale)
+        if not path.is_file():
+            raise InputError(f"scale is {self.options.scale!r}: neither {', '.join(SCALES)} nor a file.")
+        return "none", replace(space, scale=read_scale(path, space.coordinate_names))
+
+    def __iter__(self) -> Iterator[Nodes]:
+        for batch in self.batches():
+            if len(batch.nodes):
+                yield batch.nodes
+
+    def batches(
+        self,
+        start: Position | None = None,
+        counts: Counts | None = None,
+        is_stopped: Callable[[], bool] = lambda: False,
+    ) -> Iterator[Batch]:
+        """Batches with their origin, made ahead on another thread; from a position on, to go on after a stop."""
+        work = Assembly(self, start or Position(), counts or Counts())
+        return prefetched(self._in_space(work.batches()), is_stopped)
+
+    def _in_space(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        """Nodes of coordinates; where scales are estimated, the first batches wait until there are enough."""
+        waiting: list[Batch] = []
+        n_waiting = 0
+        for batch in batches:
+            if self._how != "none":
+                waiting.append(batch)
+                n_waiting += batch.nodes.n_realizations
+                if n_waiting < N_ESTIMATED:
+                    continue
+                yield from self._estimated(waiting)
+                waiting = []
+            else:
+                yield replace(batch, nodes=self.space.nodes(batch.nodes))
+        if waiting:
+            yield from self._estimated(waiting)
+
+    def _estimated(self, batches: list[Batch]) -> Iterator[Batch]:
+        points = [batch.nodes.points for batch in batches if len(batch.nodes)]
+        if points:
+            self.space = self.space.scaled_by(self._how, np.concatenate(points)[:N_ESTIMATED])
+            self._how = "none"
+        for batch in batches:
+            yield replace(batch, nodes=self.space.nodes(batch.nodes))
+
+    @property
+    def id_name(self) -> str:
+        """What a single column of ids is called."""
+        return self.columns.ids[0] if self.columns.ids else "id"
+
+    def go_on_in(self, space: Space) -> None:
+        """Take a space as it was before a stop, with its scales."""
+        self._how, self.space = "none", space
+
+    def digest_of_start(self) -> str:
+        """What recognises an input that can only be read once: a hash of its first bytes."""
+        start = getattr(self._first, "start", b"")
+        return hashlib.sha256(start).hexdigest()
+
+    def opened(self, file: int) -> TableFile:
+        """A file, with the columns of the first one; the first itself is opened once, as standard input can be."""
+        if file == 0 and self._first is not None:
+            opened, self._first = self._first, None
+            return opened
+        opened = self._open(file)
+        missing = [name for name in self.columns.used if name not in opened.schema.names]
+        if missing:
+            raise InputError(f"{self.sources[file]} has no column {missing[0]!r}, which {self.sources[0]} has.")
+        if self.options.dtype is None and self._dtype_of(opened) > self.dtype:
+            raise InputError(
+                f"{self.sources[file]} has features in float64, but {self.sources[0]} in float32. Choose one: --dtype."
+            )
+        return opened
+
+    def fraction(self, file: int, done: int, total: int | None) -> float | None:
+        """How much of the input has been read, by bytes."""
+        if None in self._sizes:
+            return None
+        sizes = np.array(self._sizes, float)
+        part = sizes[file] * min(1.0, done / total) if total else 0.0
+        return float((sizes[:file].sum() + part) / max(1.0, sizes.sum()))

@@ -1,0 +1,109 @@
+"""What a user names (a file, a folder, a pattern, "-") as a list of files with their formats."""
+
+import glob
+import os
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from probi.errors import InputError
+
+FORMATS = ("parquet", "csv", "ipc", "npy")
+ENDINGS = {
+    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".csv.gz": "csv",
+    ".tsv.gz": "csv", ".txt.gz": "csv", ".arrow": "ipc", ".arrows": "ipc", ".ipc": "ipc", ".feather": "ipc",
+    ".npy": "npy",
+}  # fmt: skip
+MAGIC = {b"PAR1": "parquet", b"ARRO": "ipc", b"\x93NUM": "npy", b"\xff\xff\xff\xff": "ipc", b"\x1f\x8b": "csv"}
+STANDARD_INPUT = "-"
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file, or standard input where there is no path."""
+
+    path: Path | None
+    format: str
+
+    def __str__(self) -> str:
+        return "standard input" if self.path is None else str(self.path)
+
+    @property
+    def size(self) -> int | None:
+        """Bytes, where they are known."""
+        return None if self.path is None or not self.path.is_file() else self.path.stat().st_size
+
+
+def find_sources(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], format: str | None) -> list[Source]:
+    """Files that the inputs mean, in order; those of a folder or a pattern are sorted by name."""
+    if format is not None and format not in FORMATS:
+        raise InputError(f"There is no format {format!r}: choose one of {', '.join(FORMATS)}.")
+    names = [inputs] if isinstance(inputs, (str, os.PathLike)) else list(inputs)
+    if not names:
+        raise InputError("No file was named.")
+    if STANDARD_INPUT in names:
+        if len(names) > 1:
+            raise InputError("Standard input ('-') cannot be read together with other files.")
+        return [Source(None, format or "csv")]
+    paths = [path for name in names for path in _paths(os.fspath(name), format)]
+    seen = set()
+    for path in paths:
+        if path.resolve() in seen:
+            raise InputError(f"{path} was named twice: its nodes would count twice.")
+        seen.add(path.resolve())
+    return [Source(path, format or _format(path)) for path in paths]
+
+
+def _paths(name: str, format: str | None) -> list[Path]:
+    path = Path(name)
+    if path.is_dir():
+        # Files that begin so are marks of Spark, Hive and editors, not data.
+        found = [p for p in sorted(path.rglob("*")) if p.is_file() and not _is_hidden(p.relative_to(path))]
+        found = [p for p in found if format is not None or _ending(p) is not None]
+        if not found:
+            raise InputError(f"{name} has no file in it that ends in {', '.join(ENDINGS)}.")
+        return found
+    if path.exists():
+        return [path]
+    if glob.has_magic(name):
+        found = [Path(p) for p in sorted(glob.glob(name, recursive=True)) if Path(p).is_file()]  # noqa: PTH207
+        if not found:
+            raise InputError(f"No file fits the pattern {name}.")
+        return found
+    raise InputError(f"There is no file {name}.")
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith((".", "_")) for part in path.parts)
+
+
+def _ending(path: Path) -> str | None:
+    name = path.name.lower()
+    return next((format for ending, format in ENDINGS.items() if name.endswith(ending)), None)
+
+
+def _format(path: Path) -> str:
+    known = _ending(path)
+    if known is not None:
+        return known
+    if not path.is_file():  # a pipe or a device cannot be looked at without taking from it
+        return "csv"
+    with path.open("rb") as file:
+        start = file.read(6)
+    for magic, format in MAGIC.items():
+        if start.startswith(magic):
+            return format
+    raise InputError(f"{path}: what format is this? Its name does not tell. Say so: format (--format).")
+
+
+def standard_input() -> Any:
+    """Standard input as bytes.
+
+    Opened anew where it is a real file: Python's own object must not be locked by a reading thread at the end.
+    """
+    try:
+        return open(sys.stdin.fileno(), "rb", closefd=False)
+    except (AttributeError, OSError):
+        return sys.stdin.buffer

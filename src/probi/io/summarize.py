@@ -1,0 +1,89 @@
+"""The first pass: batches of a reader into a summary, with rejects and checkpoints."""
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+
+from probi.errors import InputError, ProbiError
+from probi.io.assemble import Batch, Counts, Position
+from probi.io.checkpoint import Checkpoint, Saved
+from probi.io.prefetch import StoppedWaitingError
+from probi.io.reader import Reader
+from probi.io.rejects import Rejects
+from probi.summary import Summary
+
+SAME_AGAIN = "Name the same folder as before, or remove the checkpoint to start anew."
+
+
+class StoppedError(ProbiError):
+    """Reading was stopped on request; what was read is in the checkpoint, if there is one."""
+
+
+def summarize(
+    reader: Reader,
+    summary: Summary,
+    *,
+    rejects: Path | None = None,
+    checkpoint: Checkpoint | None = None,
+    on_going_on: Callable[[Counts], None] = lambda counts: None,
+    on_batch: Callable[[Batch], None] = lambda batch: None,
+    is_stopped: Callable[[], bool] = lambda: False,
+) -> tuple[Summary, Counts]:
+    """Read everything into a summary; return it, or the one that a checkpoint goes on with, and the counts.
+
+    Names of the features and the space are left in ``summary.about``. ``is_stopped`` is asked after each batch; if it
+    says so, a checkpoint is written and StoppedError is raised.
+    """
+    saved = checkpoint.load() if checkpoint is not None else None
+    position, counts, rejected_size = Position(), Counts(), 0
+    if saved is not None:
+        summary, position, counts = saved.summary, saved.position, saved.counts
+        reader.go_on_in(saved.space)
+        rejected_size = _size_to_go_on_with(rejects, saved)
+        on_going_on(counts)
+    with contextlib.ExitStack() as stack:
+        rejected = None if rejects is None else stack.enter_context(Rejects(rejects, rejected_size))
+        batches = reader.batches(position, counts, is_stopped)
+        stack.callback(batches.close)  # type: ignore[attr-defined]
+
+        def save() -> None:
+            if checkpoint is None:
+                return
+            if rejected is not None:
+                rejected.flush()
+            size = None if rejected is None else rejected.size
+            checkpoint.save(summary, position, counts, reader.space, size)
+
+        stopped = False
+        try:
+            for batch in batches:
+                summary.update(batch.nodes)
+                if rejected is not None:
+                    rejected.write(batch.rejected)
+                position, counts = batch.position, batch.counts
+                on_batch(batch)
+                stopped = is_stopped()
+                if stopped:
+                    break
+                if checkpoint is not None and checkpoint.is_due(counts):
+                    save()
+        except StoppedWaitingError:
+            stopped = True
+        save()
+        if stopped:
+            raise StoppedError(f"Stopped after {counts.nodes:,} nodes ({counts.rows:,} rows).")
+    summary.about["space"] = reader.space.to_json()
+    return summary, counts
+
+
+def _size_to_go_on_with(rejects: Path | None, saved: Saved) -> int:
+    """Size of the file of rejected rows at the checkpoint; an error if those rows are not in it any more."""
+    if rejects is None:
+        return 0
+    if saved.rejected_size is None:
+        if saved.counts.rows > saved.counts.used:
+            raise InputError(f"The checkpoint is of a run without {rejects}, which would now lack rows. {SAME_AGAIN}")
+        return 0
+    if saved.rejected_size and (not rejects.is_file() or rejects.stat().st_size < saved.rejected_size):
+        raise InputError(f"{rejects} does not hold the rows that were left out before the checkpoint. {SAME_AGAIN}")
+    return saved.rejected_size

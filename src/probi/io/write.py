@@ -1,0 +1,292 @@
+"""Results as files: centers, assignments, nodes in any layout and format. Each is replaced as a whole."""
+
+import contextlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from probi._files import replacing, write_atomically
+from probi.errors import InputError
+from probi.io.assemble import Batch
+from probi.io.rows import FILE
+from probi.io.sources import ENDINGS
+from probi.io.space import Space
+from probi.nodes import Nodes
+from probi.solver.result import Result
+from probi.tables.layouts import id_columns, to_table
+
+Array = NDArray[Any]
+
+# Columns of centers.parquet that are not features.
+CENTER_COLUMNS = ("n_clusters", "cluster", "cluster_mass", "cluster_cost", "cluster_spread")
+
+
+# -- centers ----------------------------------------------------------------------------------------------------------
+
+
+def centers_table(results: Sequence[Result], space: Space) -> pa.Table:
+    """A row a center, in original units; the exact coordinates and the space stand in the metadata."""
+    columns: dict[str, Any] = {
+        "n_clusters": np.concatenate([np.full(len(r.centers), len(r.centers)) for r in results]),
+        "cluster": np.concatenate([np.arange(len(r.centers)) for r in results]),
+    }
+    originals = np.concatenate([space.originals(result.centers) for result in results])
+    columns |= {name: originals[:, j] for j, name in enumerate(space.features)}
+    for name in ("mass", "cost", "spread"):
+        columns[f"cluster_{name}"] = np.concatenate([getattr(r.clusters, name) for r in results])
+    if len(columns) != len(CENTER_COLUMNS) + len(space.features):
+        raise InputError(f"A feature has one of the names {', '.join(CENTER_COLUMNS)}. Give it another one.")
+    coordinates = [result.centers.tolist() for result in results]
+    about = {"space": space.to_json(), "coordinates": coordinates}
+    return pa.table(columns).replace_schema_metadata({"probi": json.dumps(about)})
+
+
+def write_centers(folder: Path, results: Sequence[Result], space: Space) -> None:
+    """Write centers.parquet and centers.csv."""
+    table = centers_table(results, space)
+    write_table(folder / "centers.parquet", table)
+    with replacing(folder / "centers.csv") as path:
+        pacsv.write_csv(table, path)
+
+
+@dataclass(frozen=True)
+class Centers:
+    """Centers of a file: coordinates (k, d), and the space they are in, where the file tells."""
+
+    coordinates: Array
+    space: Space | None
+    features: tuple[str, ...]
+
+
+def read_centers(path: Path, n_clusters: int | None = None) -> Centers:
+    """Centers that :func:`write_centers` wrote, or any table of features with a row a center."""
+    if path.is_dir():
+        path = path / "centers.parquet"
+    if not path.is_file():
+        raise InputError(f"There is no file {path} with centers.")
+    try:
+        table = pq.read_table(path) if path.suffix == ".parquet" else pacsv.read_csv(path)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{path}: centers cannot be read: {' '.join(str(error).split())}") from None
+    found = _solutions(path, table)
+    if not found:
+        raise InputError(f"{path} has no centers in it.")
+    if n_clusters is None and len(found) > 1:
+        raise InputError(f"{path} has centers for {', '.join(map(str, found))} clusters. Say which: -k.")
+    chosen = next(iter(found)) if n_clusters is None else n_clusters
+    if chosen not in found:
+        raise InputError(f"{path} has no centers for {chosen} clusters, but for {', '.join(map(str, found))}.")
+    return found[chosen]
+
+
+def _solutions(path: Path, table: pa.Table) -> dict[int, Centers]:
+    """Centers by their number."""
+    features = tuple(name for name in table.column_names if name not in CENTER_COLUMNS)
+    about = (table.schema.metadata or {}).get(b"probi")
+    if about is not None:
+        try:
+            values = json.loads(about)
+            space = Space.from_json(values["space"])
+            arrays = [np.array(rows, np.float64).reshape(len(rows), -1) for rows in values["coordinates"]]
+            return {len(array): Centers(array, space, space.features) for array in arrays}
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path}: centers cannot be read: {error!r}.") from None
+    if not features:
+        raise InputError(f"{path} has no features in it, only {', '.join(table.column_names)}.")
+    try:
+        values = np.column_stack([table[name].to_numpy().astype(np.float64) for name in features])
+        if not np.isfinite(values).all():
+            raise ValueError
+    except (ValueError, TypeError):
+        raise InputError(f"{path}: a center has a value that is not a number.") from None
+    if "n_clusters" not in table.column_names:
+        return {len(values): Centers(values, None, features)} if len(values) else {}
+    counts = table["n_clusters"].to_numpy()
+    return {int(k): Centers(values[counts == k], None, features) for k in np.unique(counts)}
+
+
+# -- assignments ------------------------------------------------------------------------------------------------------
+
+
+class AssignmentFile:
+    """A row a node: where it comes from, its id, its cluster, expected distances to that and to the next one."""
+
+    def __init__(self, path: Path, names: Sequence[str], id_name: str) -> None:
+        self._path, self._names, self._id_name = path, names, id_name
+        self._writer: pq.ParquetWriter | None = None
+
+    def write(self, batch: Batch, columns: dict[str, Array]) -> None:
+        """Add the nodes of a batch."""
+        table = pa.table(self._origin(batch) | {name: pa.array(values) for name, values in columns.items()})
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self._path, table.schema)
+        self._writer.write_table(table.cast(self._writer.schema))
+
+    def _origin(self, batch: Batch) -> dict[str, pa.Array]:
+        columns = id_columns(batch.nodes.ids, self._id_name)
+        clash = {"file", "row", "cluster"} & set(columns)
+        if clash:
+            columns = {f"{name}_" if name in clash else name: values for name, values in columns.items()}
+        files, rows = np.divmod(batch.where, FILE)
+        origin: dict[str, pa.Array] = {}
+        if len(self._names) > 1:
+            origin["file"] = pa.DictionaryArray.from_arrays(pa.array(files.astype(np.int32)), pa.array(self._names))
+        # As in messages: the first row of a file is 1.
+        return origin | {"row": pa.array(rows + 1)} | columns
+
+    def close(self) -> None:
+        """Finish the file."""
+        if self._writer is not None:
+            self._writer.close()
+
+
+@contextlib.contextmanager
+def assignment_file(path: Path, names: Sequence[str], id_name: str = "id") -> Iterator[AssignmentFile]:
+    """File of assignments, which is there when all of them are; ``names`` are those of the files read."""
+    with replacing(path) as temporary:
+        file = AssignmentFile(temporary, names, id_name)
+        try:
+            yield file
+        finally:
+            file.close()
+        if not temporary.exists():
+            pq.write_table(pa.table({"row": pa.array([], pa.int64())}), temporary)
+
+
+# -- nodes ------------------------------------------------------------------------------------------------------------
+
+
+def write_nodes(
+    path: Path,
+    batches: Iterable[Nodes],
+    layout: str,
+    features: Sequence[str],
+    weighted: bool = False,
+    id_name: str = "id",
+) -> int:
+    """Write nodes in a layout, in the format that the name of the file says; return how many there were.
+
+    Unless they are ``weighted``, all weights are 1, and no column holds them where the layout does without.
+    """
+    name = path.name.lower()
+    format = next((format for ending, format in ENDINGS.items() if name.endswith(ending)), None)
+    if format is None:
+        raise InputError(f"What format shall {path} have? Let its name end in one of {', '.join(ENDINGS)}.")
+    n_nodes = 0
+
+    def tables() -> Iterator[pa.Table]:
+        nonlocal n_nodes
+        for nodes in batches:
+            table = to_table(nodes, layout, features)
+            if weighted and layout != "groups" and "weight" not in table.column_names:
+                # All of them are 1 in this batch; all batches must have the same columns.
+                table = table.append_column("weight", pa.array(np.ones(len(table))))
+            if nodes.ids is None and layout == "long":
+                table = table.set_column(0, "id", pa.array(np.asarray(table["id"]) + n_nodes))
+            elif nodes.ids is not None and nodes.ids.dtype.names is None and "id" in table.column_names:
+                table = table.rename_columns({"id": id_name})
+            n_nodes += len(nodes)
+            yield table
+
+    with replacing(path) as temporary:
+        if format == "npy":
+            n_nodes = _write_npy(temporary, batches, layout)
+        else:
+            _WRITERS[format](temporary, tables(), name.endswith(".gz"))
+    return n_nodes
+
+
+def _with_schema(tables: Iterator[pa.Table]) -> tuple[pa.Schema, Iterator[pa.Table]]:
+    first = next(tables, None)
+    if first is None:
+        raise InputError("There are no nodes to write.")
+
+    def all_tables() -> Iterator[pa.Table]:
+        yield first
+        for table in tables:
+            yield table.select(first.column_names).cast(first.schema)
+
+    return first.schema, all_tables()
+
+
+def _write_parquet(path: Path, tables: Iterator[pa.Table], zipped: bool) -> None:
+    schema, parts = _with_schema(tables)
+    with pq.ParquetWriter(path, schema) as writer:
+        for table in parts:
+            writer.write_table(table)
+
+
+def _write_ipc(path: Path, tables: Iterator[pa.Table], zipped: bool) -> None:
+    schema, parts = _with_schema(tables)
+    with pa.ipc.new_file(path, schema) as writer:
+        for table in parts:
+            writer.write_table(table)
+
+
+def _write_csv(path: Path, tables: Iterator[pa.Table], zipped: bool) -> None:
+    schema, parts = _with_schema(tables)
+    with pa.output_stream(path, compression="gzip" if zipped else None) as out:
+        out.write((",".join(map(_quoted, schema.names)) + "\n").encode())
+        for table in parts:
+            pacsv.write_csv(_as_text(table), out, pacsv.WriteOptions(include_header=False))
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"' if set(name) & set(',"\n\r') else name
+
+
+def _as_text(table: pa.Table) -> pa.Table:
+    """Lists as JSON, which CSV has no other way to hold."""
+    for j, field in enumerate(table.schema):
+        if pa.types.is_nested(field.type):
+            values = [json.dumps(value) for value in table.column(j).to_pylist()]
+            table = table.set_column(j, field.name, pa.array(values))
+    return table
+
+
+_WRITERS = {"parquet": _write_parquet, "ipc": _write_ipc, "csv": _write_csv}
+
+
+def _write_npy(path: Path, batches: Iterable[Nodes], layout: str) -> int:
+    """Points (n, d), groups too, or nested (n, m, d): what an array of numbers can hold. All in memory."""
+    parts = list(batches)
+    if not parts:
+        raise InputError("There are no nodes to write.")
+    nodes = Nodes.concat(parts)
+    if layout == "long":
+        raise InputError("NPY holds numbers only: use the layout points, groups or nested, or another format.")
+    # Only to see that nothing would be lost but the ids.
+    to_table(nodes, "groups" if layout == "nested" else layout)
+    if not (nodes.weights == 1.0).all():
+        raise InputError("NPY holds points only: these nodes have weights. Use another format.")
+    array = nodes.points
+    if layout == "nested":
+        array = array.reshape(len(nodes), -1, nodes.n_features)
+    with path.open("wb") as file:
+        np.save(file, array, allow_pickle=False)
+    return len(nodes)
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    """Write a table as Parquet."""
+    with replacing(path) as temporary:
+        pq.write_table(table, temporary)
+
+
+def write_json(path: Path, values: Any) -> None:
+    """Write JSON for people and machines."""
+    write_atomically(path, (json.dumps(values, indent=2, default=_plain) + "\n").encode())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    return str(value)

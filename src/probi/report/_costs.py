@@ -1,0 +1,138 @@
+"""Draws what clusters cost."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from probi.report._style import EXCESS, LINE, PLAIN, SMALL, SPREAD, ink, label, people_ticks
+from probi.report._words import Words, number, percent, plural
+from probi.solver.result import Result
+
+Floats = NDArray[np.float64]
+
+MOST_TICKS = 16  # numbers of clusters that fit below an axis
+MOST_BARS = 40  # more clusters than this share the last bar
+
+
+def draw_elbow(axes: Axes, results: Sequence[Result], chosen: int | None) -> Words:
+    """Draw cost over the number of clusters, above the floor that is the nodes' own spread."""
+    order = sorted(range(len(results)), key=lambda i: len(results[i].centers))
+    ks = np.array([len(results[i].centers) for i in order])
+    costs, errors, floors = (
+        np.array([getattr(results[i], name) for i in order], np.float64)
+        for name in ("cost", "standard_error", "spread_cost")
+    )
+    _draw_floor(axes, ks, costs + 2 * errors, floors)
+    axes.errorbar(
+        ks, costs, yerr=2 * errors, color=EXCESS, marker="o", markersize=4.5, linewidth=1.4, capsize=3, zorder=3,
+        label="cost",
+    )  # fmt: skip
+    if chosen is not None:
+        best = results[chosen]
+        axes.scatter(
+            [len(best.centers)], [best.cost], s=130, facecolors="none", edgecolors=ink(axes), zorder=4, gid="chosen"
+        )
+    _elbow_axes(axes, ks)
+    alt = (
+        f"Line chart: the cost goes from {number(costs[0])} with {plural(int(ks[0]), 'cluster')} "
+        f"to {number(costs[-1])} with {plural(int(ks[-1]), 'cluster')}."
+    )
+    return Words("What more clusters would bring", _elbow_caption(errors, chosen), alt)
+
+
+def _draw_floor(axes: Axes, ks: NDArray[np.int64], tops: Floats, floors: Floats) -> None:
+    floor = float(np.nanmin(floors, initial=np.inf))
+    top = float(np.nanmax(tops, initial=-np.inf))
+    if not (np.isfinite(floor) and np.isfinite(top)):
+        return
+    height = max(top - floor, 1e-3 * abs(top)) or 1.0
+    bottom = max(floor - 0.16 * height, 0.0)
+    pad = max(0.4, 0.04 * (ks[-1] - ks[0]))
+    axes.set_xlim(ks[0] - pad, ks[-1] + pad)
+    axes.set_ylim(bottom, top + 0.08 * height)
+    if floor > 0:
+        edges = np.concatenate([[ks[0] - pad], ks, [ks[-1] + pad]])
+        line = np.concatenate([floors[:1], floors, floors[-1:]])
+        axes.fill_between(edges, bottom, line, color=SPREAD, alpha=0.45, linewidth=0, zorder=1, gid="floor")
+        axes.plot(edges, line, color=SPREAD, linewidth=1.2, zorder=2)
+        text = f"the nodes' own spread, {number(floor)}: no clustering costs less"
+        axes.text(0.5, 0.06, text, transform=axes.transAxes, ha="center", va="center", fontsize=SMALL, color=ink(axes))
+
+
+def _elbow_axes(axes: Axes, ks: NDArray[np.int64]) -> None:
+    label(axes, "Number of clusters", "Expected cost")
+    people_ticks(axes, "y")
+    if len(np.unique(ks)) <= MOST_TICKS:
+        axes.set_xticks(np.unique(ks))
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.grid(True, axis="y", color=LINE, linewidth=0.6)
+    axes.set_axisbelow(True)
+
+
+def _elbow_caption(errors: Floats, chosen: int | None) -> str:
+    caption = "A good number of clusters is where the line stops falling steeply."
+    if np.any(errors > 0):
+        caption += " Bars: two standard errors up and down."
+    if chosen is not None:
+        caption += " Ring: the solution shown in detail."
+    return caption
+
+
+def draw_cost_split(axes: Axes, result: Result) -> Words:
+    """Draw a bar a cluster: its nodes' own spread, then what its center costs beyond that."""
+    names, spreads, excesses = _bars(result)
+    rows = np.arange(len(names))
+    axes.barh(rows, spreads, 0.72, color=SPREAD, label="the nodes' own spread")
+    axes.barh(rows, excesses, 0.72, left=spreads, color=EXCESS, label="distance to the center beyond it")
+    axes.set_yticks(rows, names, **PLAIN)
+    axes.set_ylim(len(names) + 0.8, -0.6)  # the legend stands in a row of its own
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.grid(True, axis="x", color=LINE, linewidth=0.6)
+    axes.set_axisbelow(True)
+    label(axes, "Expected cost", "Cluster")
+    people_ticks(axes, "x")
+    axes.xaxis.set_major_locator(MaxNLocator(6))
+    axes.legend(
+        loc="lower left",
+        ncols=2,
+        fontsize=SMALL,
+        frameon=False,
+        borderpad=0,
+        labelcolor=ink(axes),
+    )
+    return _split_words(result, names)
+
+
+def _bars(result: Result) -> tuple[list[str], Floats, Floats]:
+    """Names, spreads and excesses, the most expensive first; the cheapest of very many together."""
+    clusters = result.clusters
+    costs, spreads = np.nan_to_num(clusters.cost), np.nan_to_num(clusters.spread)
+    order = np.argsort(-costs, kind="stable")
+    # A computed spread may exceed the true one by its tolerance, and then, by a hair, the cost.
+    excesses = np.maximum(costs - spreads, 0.0)
+    kept, rest = order[:MOST_BARS], order[MOST_BARS:]
+    names = [str(c) for c in kept]
+    if not len(rest):
+        return names, spreads[kept], excesses[kept]
+    return (
+        [*names, f"{len(rest)} more"],
+        np.append(spreads[kept], spreads[rest].sum()),
+        np.append(excesses[kept], excesses[rest].sum()),
+    )
+
+
+def _split_words(result: Result, names: list[str]) -> Words:
+    clusters = result.clusters
+    cost, spread = float(np.nansum(clusters.cost)), float(np.nansum(clusters.spread))
+    caption = "The most expensive cluster stands on top. Only the second part of a bar can be changed by other centers."
+    if cost > 0:
+        caption += f" Of all bars together it is {percent(max(0.0, 1 - spread / cost))}."
+    if len(names) < len(clusters.cost):
+        caption += f" The last bar holds the {len(clusters.cost) - MOST_BARS} cheapest clusters together."
+    alt = f"Bar chart: cluster {names[0]} costs most, {number(float(np.nanmax(clusters.cost)))} of {number(cost)}."
+    return Words("Where the cost comes from", caption, alt)

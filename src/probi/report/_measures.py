@@ -1,0 +1,90 @@
+"""Weighted statistics of realizations; values that are not finite count for nothing."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+
+
+def quantiles(values: Array, masses: Floats, shares: tuple[float, ...]) -> Floats:
+    """Smallest value of each column below or at which lies this share of the mass.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n, d)
+    masses : ndarray of shape (n,)
+    shares : tuple of n_shares floats
+
+    Returns
+    -------
+    ndarray of shape (n_shares, d)
+        NaN for a column without mass.
+    """
+    found = np.full((len(shares), values.shape[1]), np.nan)
+    for j, column in enumerate(values.T):
+        usable = np.isfinite(column) & (masses > 0)
+        if usable.any():
+            order = np.argsort(column[usable], kind="stable")
+            sums = np.cumsum(masses[usable][order])
+            at = np.searchsorted(sums, np.array(shares) * sums[-1] * (1 - 1e-12))
+            found[:, j] = column[usable][order][at]
+    return found
+
+
+def means(values: Array, masses: Floats) -> Floats:
+    """Mean of each column, (d,); NaN for a column without mass."""
+    usable = np.where(np.isfinite(values), masses[:, None], 0.0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray((usable * np.nan_to_num(values)).sum(axis=0) / usable.sum(axis=0))
+
+
+def deviations(values: Array, masses: Floats) -> Floats:
+    """Standard deviation of each column, (d,); 0 where it is nothing but rounding."""
+    middle = means(values, masses)
+    found = np.sqrt(means((values - middle) ** 2, masses))
+    rounding = 1e-12 * np.abs(np.nan_to_num(middle))
+    return np.where(found > rounding, found, 0.0)
+
+
+def covariance(values: Array, masses: Floats) -> tuple[Floats, Floats] | None:
+    """Mean (d,) and covariance (d, d) of the rows that are finite; None where they have no mass."""
+    usable = np.isfinite(values).all(axis=1) & (masses > 0)
+    if not usable.any():
+        return None
+    shares = masses[usable] / masses[usable].sum()
+    middle = shares @ values[usable]
+    offsets = values[usable] - middle
+    return middle, (offsets * shares[:, None]).T @ offsets
+
+
+def principal_plane(values: Array, masses: Floats) -> tuple[Floats, Floats, Floats]:
+    """Plane that shows most of the variance.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n, d)
+    masses : ndarray of shape (n,)
+
+    Returns
+    -------
+    middle : ndarray of shape (d,)
+    axes : ndarray of shape (2, d)
+        Of length 1, the largest coordinate positive; 0 where there is no such direction.
+    shares : ndarray of shape (2,)
+        Part of the variance along each axis.
+    """
+    total = masses.sum()
+    weights = masses / total if total > 0 else np.full(len(masses), 1 / len(masses))
+    middle = weights @ values
+    _, singular, directions = np.linalg.svd(np.sqrt(weights)[:, None] * (values - middle), full_matrices=False)
+    axes, shares = np.zeros((2, values.shape[1])), np.zeros(2)
+    n_found = min(2, len(singular))
+    largest = np.abs(directions[:n_found]).argmax(axis=1)
+    axes[:n_found] = directions[:n_found] * np.sign(directions[np.arange(n_found), largest])[:, None]
+    variance = singular**2
+    if variance.sum() > 0:
+        shares[:n_found] = variance[:n_found] / variance.sum()
+    return middle, axes, shares

@@ -1,0 +1,143 @@
+"""What pictures and tables look at: nodes and centers, in the units that people know."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probi.distances import assign, check_centers
+from probi.errors import InputError
+from probi.nodes import Nodes
+from probi.report._measures import deviations, quantiles
+from probi.report._words import feature_names, plural
+from probi.solver.result import Result
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+Original = Callable[[Array], Array]
+
+# Coordinates that statistics are taken of: a second of work, and shares are then good to a fraction of a percent.
+MOST_COORDINATES = 4_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """Nodes, which cluster they are in, and where they and the centers are.
+
+    Attributes
+    ----------
+    nodes : Nodes
+        Those looked at: all, or a part that the same nodes always give.
+    n_nodes : int
+        How many there were.
+    labels : ndarray of shape (n_nodes,)
+        Nearest center of each. Not those of the result, which may be of other nodes.
+    places : ndarray of shape (n_clusters, d)
+        Centers in the coordinates of the clustering.
+    to_original : function
+        From these to original units.
+    features : list of str
+        Names in original units.
+    """
+
+    nodes: Nodes
+    n_nodes: int
+    labels: NDArray[np.int32]
+    places: Floats
+    to_original: Original
+    features: list[str]
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of centers."""
+        return len(self.places)
+
+    @cached_property
+    def centers(self) -> Floats:
+        """In original units, (n_clusters, d')."""
+        return self.to_original(self.places)
+
+    @cached_property
+    def values(self) -> Floats:
+        """Realizations in original units, (n_realizations, d')."""
+        return self.to_original(self.nodes.points)
+
+    @cached_property
+    def masses(self) -> Floats:
+        """Weight times probability of each realization."""
+        return np.asarray(self.by_realization(self.nodes.weights) * self.nodes.probabilities, np.float64)
+
+    @cached_property
+    def owners(self) -> NDArray[np.int32]:
+        """Cluster of each realization."""
+        return np.asarray(self.by_realization(self.labels), np.int32)
+
+    @cached_property
+    def medians(self) -> Floats:
+        """Of each feature over all realizations, (d',)."""
+        return quantiles(self.values, self.masses, (0.5,)).ravel()
+
+    @cached_property
+    def scales(self) -> Floats:
+        """Standard deviation of each feature over all realizations, (d',); 0 where a feature does not vary."""
+        return deviations(self.values, self.masses)
+
+    def by_realization(self, by_node: Array) -> Array:
+        """Values of nodes, repeated for each of their realizations."""
+        return np.repeat(by_node, np.diff(self.nodes.offsets))
+
+    def standardised(self, values: Array) -> Floats:
+        """Values in standard deviations from the overall median; 0 where a feature does not vary."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(self.scales > 0, (values - self.medians) / self.scales, 0.0)
+
+    def most_different(self, at_most: int) -> NDArray[np.int64]:
+        """Numbers of the features in which the centers differ most from the nodes and each other, in order."""
+        positions = np.nan_to_num(np.vstack([self.standardised(self.centers), np.zeros(len(self.features))]))
+        order = np.argsort(-np.ptp(positions, axis=0), kind="stable")
+        return np.sort(order[:at_most])
+
+    @property
+    def part(self) -> str:
+        """Says which part of the nodes is looked at, if not all are."""
+        if len(self.nodes) == self.n_nodes:
+            return ""
+        return f" Drawn from {len(self.nodes):,} of {plural(self.n_nodes, 'node')}, chosen at random."
+
+
+def make_scene(result: Result, nodes: Nodes, features: Sequence[str] | None, original: Original | None) -> Scene:
+    """Look at nodes and the centers of a result; a mismatch of the two is an error."""
+    if len(nodes) == 0:
+        raise InputError("There are no nodes to draw. Give at least one.")
+    places = check_centers(result.centers, nodes.n_features)
+    some = some_nodes(nodes, MOST_COORDINATES // nodes.n_features)
+    convert = _in_original_units(original)
+    n_original = convert(places).shape[1]
+    names = feature_names(features, n_original)
+    return Scene(some, len(nodes), assign(some, places), places, convert, names)
+
+
+def some_nodes(nodes: Nodes, most_realizations: int) -> Nodes:
+    """All nodes, or as many as together have so many realizations, at least one; always the same ones."""
+    if nodes.n_realizations <= most_realizations:
+        return nodes
+    order = np.random.default_rng(0).permutation(len(nodes))
+    sizes = np.cumsum(np.diff(nodes.offsets)[order])
+    n_kept = max(1, int(np.searchsorted(sizes, most_realizations, side="right")))
+    return nodes.take(np.sort(order[:n_kept]))
+
+
+def _in_original_units(original: Original | None) -> Original:
+    def convert(points: Array) -> Floats:
+        values = np.asarray(points if original is None else original(np.asarray(points)), np.float64)
+        if values.ndim != 2 or len(values) != len(points):
+            raise InputError(
+                f"original made an array of shape {values.shape} of {len(points)} points. "
+                "It must return one row a point, (n, d')."
+            )
+        return values
+
+    return convert

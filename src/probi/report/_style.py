@@ -1,0 +1,108 @@
+"""Colours, marks and axes of all pictures.
+
+Text and lines have a few named colours, which :mod:`probi.report._svg` turns into those of the page, light or dark.
+"""
+
+import textwrap
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.ticker import FuncFormatter
+
+from probi.report._words import Words, number
+
+INK, MUTED, LINE = "#1f2733", "#667080", "#d9dde3"
+SPREAD, EXCESS = "#9fb3c8", "#33618f"
+DISC, DISC_INK = "#ffffff", "#1f2732"  # discs stay white on a dark page, so their numbers stay dark
+
+# Paul Tol's "bright" scheme: distinct for the colour-blind, and visible on white and on black.
+PALETTE = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
+# A colour that comes again has another mark: 42 clusters look different, and all have their number.
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
+WIDTH = 6.4  # inches; with text of this size readable on a telephone and not too large on a screen
+SMALL = 8.5
+
+# Names of features are text, never formulas: "$" means a dollar.
+PLAIN: dict[str, Any] = {"parse_math": False, "usetex": False}
+
+
+def color(cluster: int) -> str:
+    """Of a cluster."""
+    return PALETTE[cluster % len(PALETTE)]
+
+
+def marker(cluster: int) -> str:
+    """Of a cluster."""
+    return MARKERS[cluster // len(PALETTE) % len(MARKERS)]
+
+
+def new_figure(height: float) -> Figure:
+    """Figure of the usual width, without pyplot: nothing global knows of it."""
+    return Figure(figsize=(WIDTH, height), layout="constrained", facecolor="white")
+
+
+def new_axes(height: float) -> Axes:
+    """Axes that fill a figure."""
+    axes: Axes = new_figure(height).add_subplot()
+    dress(axes)
+    return axes
+
+
+def dress(axes: Axes) -> None:
+    """Quiet axes: no frame, thin lines, small text; whatever the settings of the user are."""
+    axes.set_facecolor("none")
+    for side, spine in axes.spines.items():
+        spine.set(visible=side in ("left", "bottom"), color=MUTED, linewidth=0.6)
+    axes.tick_params(color=MUTED, labelcolor=INK, labelsize=SMALL, width=0.6, length=3, direction="out")
+    for text in (axes.xaxis.label, axes.yaxis.label):
+        text.set(color=INK, fontsize=SMALL + 0.5)
+    axes.grid(False)
+
+
+def ink(axes: Axes) -> str:
+    """Colour of text in these axes, which may be the user's."""
+    return str(to_hex(axes.xaxis.label.get_color()))
+
+
+def people_ticks(axes: Axes, which: str) -> None:
+    """Numbers along an axis as in the text: 12,000."""
+    (axes.xaxis if which == "x" else axes.yaxis).set_major_formatter(FuncFormatter(_tick))
+
+
+def _tick(value: float, _: int | None) -> str:
+    return number(value, 6)
+
+
+def label(axes: Axes, x: str, y: str) -> None:
+    """Name the axes."""
+    axes.set_xlabel(x, **PLAIN)
+    axes.set_ylabel(y, **PLAIN)
+
+
+def owner(axes: Axes) -> Figure:
+    """Figure that axes are in, also through subfigures."""
+    figure = axes.figure
+    while isinstance(figure, SubFigure):
+        figure = figure.figure
+    if figure is None:
+        raise TypeError("These axes are in no figure.")
+    return figure
+
+
+def entitle(axes: Axes, words: Words) -> Figure:
+    """Write title and caption above axes; the figure they are in."""
+    axes.set_title(_lines(words), loc="left", fontsize=SMALL, pad=8, linespacing=1.4, **PLAIN)
+    return owner(axes)
+
+
+def entitle_figure(figure: Figure, words: Words) -> Figure:
+    """Write title and caption above all axes of a figure."""
+    figure.suptitle(_lines(words), x=0.01, ha="left", fontsize=SMALL, color=INK, linespacing=1.4, **PLAIN)
+    return figure
+
+
+def _lines(words: Words) -> str:
+    return "\n".join([words.title, *textwrap.wrap(words.caption, 88)])

@@ -1,0 +1,155 @@
+"""Numbers and names as people read them."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probi.errors import InputError
+
+MISSING = "–"  # where there is no number
+THIN = "\u202f"  # narrow space that does not break: 83 %
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+# Powers of ten between which a number is written out.
+SMALLEST, LARGEST = -4, 12
+
+
+class Words(NamedTuple):
+    """What a picture is about, how to read it, and what those should know who do not see it."""
+
+    title: str
+    caption: str
+    alt: str
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A number with so many significant digits; whole parts are never cut.
+
+    Examples
+    --------
+    >>> [number(x) for x in (1234567, 12.3456, -0.5, 0.0)]
+    ['1,234,567', '12.35', '−0.5', '0']
+    >>> number(float("nan")), number(3.2e-7)
+    ('–', '3.2 × 10⁻⁷')
+    """
+    if not math.isfinite(value):
+        return MISSING if math.isnan(value) else ("∞" if value > 0 else "−∞")
+    if value == 0:
+        return "0"
+    power = _power(value)
+    if not SMALLEST <= power < LARGEST:
+        mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+        return _signed(f"{_trimmed(mantissa)} × 10{str(int(exponent)).translate(_SUPERSCRIPTS)}")
+    return _signed(_trimmed(f"{value:,.{max(0, digits - 1 - power)}f}"))
+
+
+def fixed(value: float, decimals: int | None) -> str:
+    """A number with so many decimals, so that a column of them stands in line; None: with three digits."""
+    if decimals is None or not math.isfinite(value):
+        return number(value, 3)
+    return _signed(f"{value:,.{decimals}f}") if round(value, decimals) else f"{0:.{decimals}f}"
+
+
+def decimals_for(values: NDArray[Any], scale: float) -> int | None:
+    """Decimals that show three digits of a column's scale; None where its numbers are too large or small for that."""
+    finite = np.abs(values[np.isfinite(values)])
+    largest = float(finite.max(initial=0.0))
+    if largest == 0 or not (math.isfinite(scale) and scale > 0):
+        scale = largest or 1.0
+    if _power(scale) < SMALLEST or (largest and _power(largest) >= LARGEST):
+        return None
+    return 0 if np.all(np.abs(finite - np.round(finite)) <= 1e-9 * finite) else max(2 - _power(scale), 0)
+
+
+def percent(share: float) -> str:
+    """A share in percent; a little is not nothing, and nearly all is not all.
+
+    Examples
+    --------
+    >>> [percent(x) for x in (0.834, 0.0512, 0.0, 1e-9, 0.9999, 1.0)]
+    ['83\u202f%', '5.1\u202f%', '0\u202f%', 'below 0.1\u202f%', '99.9\u202f%', '100\u202f%']
+    """
+    if not math.isfinite(share):
+        return MISSING
+    hundred = 100 * share
+    if 0 < hundred < 0.1:
+        return f"below 0.1{THIN}%"
+    if 99.5 < hundred < 100:
+        return f"{min(hundred, 99.94):.1f}{THIN}%".replace("100.0", "99.9")
+    decimals = 1 if 0 < abs(hundred) < 9.95 else 0
+    return _signed(f"{hundred:,.{decimals}f}{THIN}%")
+
+
+def plus_minus(value: float, error: float) -> str:
+    """A value and its standard error, both to the error's second digit; without an error, six digits.
+
+    Examples
+    --------
+    >>> plus_minus(1234.4321, 12.345), plus_minus(1234.4321, 0.0), plus_minus(1234567.0, 1234.0)
+    ('1,234 ± 12', '1,234.43', '1,234,600 ± 1,200')
+    """
+    if not (math.isfinite(value) and math.isfinite(error) and error > 0):
+        return number(value, 6)
+    decimals = 1 - _power(error)
+    if decimals > 6 or max(_power(error), _power(value or 1.0)) >= LARGEST:
+        return f"{number(value, 6)} ± {number(error, 2)}"
+    both = (f"{round(x, decimals):,.{max(decimals, 0)}f}" for x in (value, error))
+    return _signed(" ± ".join(both))
+
+
+def plural(count: float, word: str) -> str:
+    """``1 node``, ``2 nodes``, ``1,234.5 nodes``.
+
+    Examples
+    --------
+    >>> plural(1, "node"), plural(12345, "node")
+    ('1 node', '12,345 nodes')
+    """
+    return f"{number(count, 6)} {word}{'' if count == 1 else 's'}"
+
+
+def clean(text: object) -> str:
+    """Text on one line without control characters, which neither XML nor people can read."""
+    return " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
+
+
+def short(text: str, length: int) -> str:
+    """Text of at most so many characters; what is cut is the middle, because long names differ at their ends.
+
+    Examples
+    --------
+    >>> short("Horizontal_Distance_To_Roadways", 20)
+    'Horizontal…_Roadways'
+    """
+    tail = (length - 1) // 2
+    return text if len(text) <= length else f"{text[: length - 1 - tail]}…{text[-tail:]}"
+
+
+def feature_names(features: Sequence[str] | None, n_features: int) -> list[str]:
+    """Names to show: those given, or x0, x1, ..."""
+    if features is None:
+        return [f"x{j}" for j in range(n_features)]
+    if len(features) != n_features:
+        raise InputError(f"There are {len(features)} names of features, but {n_features} features. Give one name each.")
+    return [clean(name) for name in features]
+
+
+def enumerated(names: Sequence[str], at_most: int) -> str:
+    """``a, b and 3 more``."""
+    shown = ", ".join(names[:at_most])
+    return shown if len(names) <= at_most else f"{shown} and {len(names) - at_most} more"
+
+
+def _power(value: float) -> int:
+    return math.floor(math.log10(abs(value)))
+
+
+def _trimmed(digits: str) -> str:
+    return digits.rstrip("0").rstrip(".") if "." in digits else digits
+
+
+def _signed(digits: str) -> str:
+    return digits.replace("-", "−")

@@ -1,0 +1,282 @@
+"""The report: one HTML file that needs nothing else."""
+
+import math
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import metadata, resources
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from probi._files import write_atomically
+from probi.errors import InputError
+from probi.nodes import Nodes
+from probi.report._clusters import draw_clusters
+from probi.report._costs import draw_cost_split, draw_elbow
+from probi.report._profiles import draw_profiles
+from probi.report._scene import Scene, make_scene
+from probi.report._style import new_axes, owner
+from probi.report._svg import inline_svg, settings
+from probi.report._tables import borderline_rows, centers_grid, cluster_rows
+from probi.report._words import Words, clean, number, percent, plural, plus_minus
+from probi.report.plots import ELBOW_HEIGHT, Original, clusters_axes, split_height
+from probi.solver.result import Result
+
+WIDE = 12  # features whose names are too small on a telephone, so that their picture scrolls
+
+
+@dataclass(frozen=True)
+class Borderline:
+    """A node that could as well belong to another cluster.
+
+    Attributes
+    ----------
+    node : str
+        Its id.
+    cluster, other : int
+        Where it is, and where it could be.
+    distance, other_distance : float
+        Expected distances to the two centers.
+    """
+
+    node: str
+    cluster: int
+    distance: float
+    other: int
+    other_distance: float
+
+
+@dataclass(frozen=True, eq=False)
+class Story:
+    """What a report tells besides the solutions.
+
+    Attributes
+    ----------
+    title : str
+    read : mapping of str to str
+        What was read: files, rows, nodes, what was left out; label to text.
+    settings : mapping of str to str
+        Seed, size of the summary, scaling; label to text.
+    reproduce : str
+        Command line that makes the same again.
+    borderline : sequence of Borderline
+        Nodes that could as well belong elsewhere, the closest calls first.
+    n_borderline : int or None
+        How many there are in all; None: not known.
+    counts : ndarray of shape (n_clusters,) or None
+        Number of nodes of each cluster of the chosen solution, where all of them were counted.
+    unit : str
+        Of distances, such as "km".
+    """
+
+    title: str
+    read: Mapping[str, str]
+    settings: Mapping[str, str]
+    reproduce: str
+    borderline: Sequence[Borderline] = ()
+    n_borderline: int | None = None
+    counts: NDArray[Any] | None = field(default=None)
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture and its words, ready for the page."""
+
+    title: str
+    svg: Markup
+    caption: str
+    is_wide: bool  # too fine for a telephone's width
+
+
+def write_report(
+    path: str | os.PathLike[str],
+    results: Sequence[Result],
+    nodes: Nodes,
+    story: Story,
+    *,
+    chosen: int = 0,
+    features: Sequence[str] | None = None,
+    original: Original | None = None,
+) -> None:
+    """Write a report as one HTML file: no scripts, nothing from the network, light or dark as the reader likes.
+
+    The same input gives the same bytes, with the same versions of matplotlib and jinja2.
+
+    Parameters
+    ----------
+    path : str or path-like
+        File to write; replaced as a whole.
+    results : sequence of Result
+        One, or several with different numbers of clusters, which are then compared.
+    nodes : Nodes
+        A sample to draw, and to take each feature's overall median and scale from.
+    story : Story
+        What the report tells besides.
+    chosen : int, default=0
+        Index of the result that is shown in detail.
+    features, original
+        As in :func:`~probi.report.plot_clusters`.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, probi
+    >>> from probi.report import Story, write_report
+    >>> nodes = probi.Nodes.from_points([[0.0, 0.0], [0.0, 1.0], [9.0, 9.0]])
+    >>> story = Story("Sensors", {"file": "sensors.csv"}, {"seed": "0"}, "probi cluster sensors.csv -k 2 --seed 0")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "report.html")
+    ...     write_report(path, [probi.solve(nodes, 2, random_state=0)], nodes, story)
+    ...     path.read_text(encoding="utf-8").splitlines()[0]
+    '<!DOCTYPE html>'
+    """
+    page = render_report(results, nodes, story, chosen=chosen, features=features, original=original)
+    write_atomically(Path(path), page.encode())
+
+
+def render_report(
+    results: Sequence[Result],
+    nodes: Nodes,
+    story: Story,
+    *,
+    chosen: int = 0,
+    features: Sequence[str] | None = None,
+    original: Original | None = None,
+) -> str:
+    """The report as text; see :func:`write_report`."""
+    if not 0 <= chosen < len(results):
+        raise InputError(f"There is no result {chosen}: {len(results)} were given, numbered from 0.")
+    result = results[chosen]
+    scene = make_scene(result, nodes, features, original)
+    counts = story.counts if story.counts is not None or result.labels is None else result.clusters.count
+    return _template().render(
+        story=story,
+        title=clean(story.title),
+        facts=_facts(result, story),
+        sentences=_sentences(result),
+        spread_percent=_spread_percent(result),
+        pictures=_pictures(results, chosen, scene),
+        clusters=cluster_rows(result, scene, counts),
+        has_counts=counts is not None,
+        is_estimate=result.labels is None,
+        coreset_cost=number(result.coreset_cost),
+        grid=centers_grid(scene),
+        borderline=borderline_rows(story.borderline),
+        versions=_versions(),
+    )
+
+
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["breakable"] = _breakable
+    source = resources.files("probi.report").joinpath("page.html.j2").read_text(encoding="utf-8")
+    return environment.from_string(source)
+
+
+def _breakable(name: str) -> Markup:
+    """A name that may go on in the next line after an underscore, as it does after a space."""
+    return Markup("_<wbr>").join(name.split("_"))
+
+
+# -- sentences --------------------------------------------------------------------------------------------------------
+
+
+def _facts(result: Result, story: Story) -> list[tuple[str, str]]:
+    """Key figures: value and what it is."""
+    mass = float(result.clusters.mass.sum())
+    distance = number(result.cost / mass, 3) if mass > 0 else number(math.nan)
+    unit = f" {story.unit}" if story.unit else ""
+    return [
+        (str(len(result.centers)), "cluster" if len(result.centers) == 1 else "clusters"),
+        (plus_minus(result.cost, result.standard_error), "expected cost"),
+        (f"{distance}{unit}", "mean distance to a center"),
+        (percent(_spread_share(result)), "of the cost is the nodes' own spread"),
+    ]
+
+
+def _sentences(result: Result) -> list[str]:
+    """What the cost means, in words."""
+    cost = plus_minus(result.cost, result.standard_error)
+    kind = " (estimated, ± one standard error)" if result.standard_error > 0 else " (exact)"
+    found = [f"{plural(len(result.centers), 'center')} with an expected cost of {cost}{kind}."]
+    share = _spread_share(result)
+    if share > 0:
+        found.append(f"{percent(share)} of it is the nodes' own spread, which no clustering can change.")
+    elif share == 0:
+        found.append("The nodes have no spread of their own: all of it is distance between nodes and centers.")
+    found.append(_bound(result))
+    empty = len(result.centers) - result.n_distinct
+    if empty > 0:
+        found.append(f"{plural(empty, 'cluster')} of these {'has' if empty == 1 else 'have'} no node.")
+    return [sentence for sentence in found if sentence]
+
+
+def _bound(result: Result) -> str:
+    """How far from the optimum the solution can be at most."""
+    worst = result.cost + 2 * result.standard_error
+    if not (result.lower_bound > 0 and math.isfinite(worst)):
+        return ""
+    ratio = max(worst / result.lower_bound, 1.0)
+    how_far = f"at most {percent(max(ratio - 1, 1e-3))} above" if ratio < 3 else f"at most {number(ratio, 2)} times"
+    exactly = (
+        " (certified lower bound)" if result.standard_error == 0 else " (certified lower bound, two standard errors)"
+    )
+    return f"That is {how_far} the optimum{exactly}; the true gap is usually much smaller."
+
+
+def _spread_share(result: Result) -> float:
+    if not result.cost > 0:
+        return 0.0 if result.cost == 0 else math.nan
+    return min(result.spread_cost / result.cost, 1.0)
+
+
+def _spread_percent(result: Result) -> str:
+    """Width of the bar in the head of the page; a CSS length."""
+    share = _spread_share(result)
+    return f"{100 * share:.2f}%" if math.isfinite(share) else "0%"
+
+
+def _versions() -> list[tuple[str, str]]:
+    names = ("probi", "numpy", "numba", "matplotlib")
+    return [("Python", platform.python_version()), *((name, _version(name)) for name in names)]
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "not installed as a package"
+
+
+# -- pictures ---------------------------------------------------------------------------------------------------------
+
+
+def _pictures(results: Sequence[Result], chosen: int, scene: Scene) -> list[Picture]:
+    result = results[chosen]
+    with settings():
+        axes = clusters_axes(scene)
+        pictures = [_picture(owner(axes), "clusters", draw_clusters(axes, scene))]
+        if len(results) > 1:
+            axes = new_axes(ELBOW_HEIGHT)
+            pictures.append(_picture(owner(axes), "elbow", draw_elbow(axes, results, chosen)))
+        axes = new_axes(split_height(result))
+        pictures.append(_picture(owner(axes), "split", draw_cost_split(axes, result)))
+        figure, words = draw_profiles(scene)
+        pictures.append(_picture(figure, "profiles", words, is_wide=len(scene.features) > WIDE))
+    return pictures
+
+
+def _picture(figure: Figure, name: str, words: Words, is_wide: bool = False) -> Picture:
+    return Picture(words.title, Markup(inline_svg(figure, name, words.alt)), words.caption, is_wide)

@@ -1,0 +1,174 @@
+"""Pictures of solutions, as matplotlib figures; pyplot and its global state are not used."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from probi.errors import InputError
+from probi.nodes import Nodes
+from probi.report._clusters import draw_clusters
+from probi.report._costs import MOST_BARS, draw_cost_split, draw_elbow
+from probi.report._profiles import draw_profiles
+from probi.report._scene import Scene, make_scene
+from probi.report._style import entitle, entitle_figure, new_axes
+from probi.solver.result import Result
+
+Original = Callable[[NDArray[Any]], NDArray[Any]]
+
+
+def plot_clusters(
+    result: Result,
+    nodes: Nodes,
+    *,
+    features: Sequence[str] | None = None,
+    original: Original | None = None,
+    ax: Axes | None = None,
+) -> Figure:
+    """Draw nodes, their clusters and the centers in a plane.
+
+    Two features are drawn as they are; one as a row for each cluster; of more the plane that shows most of the
+    variance of the nodes' centers of gravity.
+
+    Parameters
+    ----------
+    result : Result
+        Its centers are drawn. Each node is drawn in the colour of the nearest one, so that ``nodes`` may be others
+        than those that were solved.
+    nodes : Nodes
+        All nodes or a sample. Of very many realizations a few thousand are drawn, always the same ones.
+    features : sequence of str, default=None
+        Names of the features; None: x0, x1, ...
+    original : function, default=None
+        From coordinates of the clustering (n, d) to original units (n, d'), for example from points on a sphere to
+        longitude and latitude; ``features`` then names the d' columns.
+    ax : matplotlib Axes, default=None
+        Where to draw; None: in a new figure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> import numpy as np, probi
+    >>> from probi.report import plot_clusters
+    >>> X = np.random.default_rng(0).normal(size=(60, 5, 2)) + np.repeat([[0, 0], [9, 9]], 30, axis=0)[:, None]
+    >>> nodes = probi.Nodes.from_dense(X)
+    >>> figure = plot_clusters(probi.solve(nodes, 2, random_state=0), nodes, features=["lon", "lat"])
+    >>> figure.axes[0].get_xlabel()
+    'lon'
+    >>> figure.axes[0].get_title(loc="left").splitlines()[0]
+    '2 clusters of uncertain nodes'
+    """
+    scene = make_scene(result, nodes, features, original)
+    axes = clusters_axes(scene) if ax is None else ax
+    return entitle(axes, draw_clusters(axes, scene))
+
+
+def plot_elbow(results: Sequence[Result], *, chosen: int | None = None, ax: Axes | None = None) -> Figure:
+    """Draw the cost of solutions over their number of clusters, to choose one.
+
+    Bars are two standard errors long in each direction. The area below is the nodes' own spread, which no clustering
+    can change.
+
+    Parameters
+    ----------
+    results : sequence of Result
+        Of the same data, for several numbers of clusters, in any order.
+    chosen : int, default=None
+        Index of the result to mark.
+    ax : matplotlib Axes, default=None
+        Where to draw; None: in a new figure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> import numpy as np, probi
+    >>> from probi.report import plot_elbow
+    >>> nodes = probi.Nodes.from_points(np.random.default_rng(0).normal(size=(60, 2)))
+    >>> figure = plot_elbow([probi.solve(nodes, k, random_state=0) for k in (1, 2, 3)])
+    >>> figure.axes[0].get_xticks()
+    array([1, 2, 3])
+    """
+    if not results:
+        raise InputError("There are no results to draw. Give at least one.")
+    axes = new_axes(ELBOW_HEIGHT) if ax is None else ax
+    return entitle(axes, draw_elbow(axes, results, chosen))
+
+
+def plot_cost_split(result: Result, *, ax: Axes | None = None) -> Figure:
+    """Draw what each cluster costs: its nodes' own spread, and the distance to the center beyond it.
+
+    Parameters
+    ----------
+    result : Result
+    ax : matplotlib Axes, default=None
+        Where to draw; None: in a new figure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> import probi
+    >>> from probi.report import plot_cost_split
+    >>> nodes = probi.Nodes([[0.0], [2.0], [1.0], [9.0]], [0.5, 0.5, 1.0, 1.0], [0, 2, 3, 4])
+    >>> figure = plot_cost_split(probi.solve(nodes, 1, random_state=0))
+    >>> [float(bar.get_width()) for bar in figure.axes[0].patches]  # spread 1 of the first node, 8 to the last one
+    [1.0, 8.0]
+    """
+    axes = new_axes(split_height(result)) if ax is None else ax
+    return entitle(axes, draw_cost_split(axes, result))
+
+
+def plot_profiles(
+    result: Result, nodes: Nodes, *, features: Sequence[str] | None = None, original: Original | None = None
+) -> Figure:
+    """Draw each center as a line over the features, with a band in which half of its cluster's realizations lie.
+
+    Features are measured in standard deviations from their overall median, so that they share one scale. Of more than
+    60 those are kept in which the centers differ most, of more than 24 clusters the largest.
+
+    Parameters
+    ----------
+    result, nodes, features, original
+        As in :func:`plot_clusters`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> import numpy as np, probi
+    >>> from probi.report import plot_profiles
+    >>> nodes = probi.Nodes.from_points(np.random.default_rng(0).normal(size=(60, 8)))
+    >>> figure = plot_profiles(probi.solve(nodes, 2, random_state=0), nodes)
+    >>> len(figure.axes)
+    2
+    """
+    figure, words = draw_profiles(make_scene(result, nodes, features, original))
+    return entitle_figure(figure, words)
+
+
+# -- sizes of new figures, in inches ----------------------------------------------------------------------------------
+
+ELBOW_HEIGHT = 3.4
+
+
+def clusters_axes(scene: Scene) -> Axes:
+    """New axes for a picture of clusters: higher where each cluster has a row."""
+    rows = scene.n_clusters if scene.centers.shape[1] == 1 else 0
+    return new_axes(min(max(4.6 if rows == 0 else 0.0, 1.4 + 0.42 * rows), 14.0))
+
+
+def split_height(result: Result) -> float:
+    """Height of a picture with a bar a cluster."""
+    return 1.1 + 0.24 * max(3, min(len(result.centers), MOST_BARS + 1))

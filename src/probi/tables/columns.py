@@ -1,0 +1,280 @@
+"""Which column of a table plays which role: said by the user, guessed by name and type, and told."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as kind
+
+from probi.errors import InputError
+
+LAYOUTS = ("points", "groups", "long", "nested")
+
+# Names, in lower case, that are taken for a role where the user names no column.
+ID_NAMES = ("id", "node", "node_id", "nodeid", "key")
+PROBABILITY_NAMES = ("probability", "probabilities", "prob", "p")
+WEIGHT_NAMES = ("weight", "weights")
+POINTS_NAMES = ("points", "realizations")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Roles of a table's columns.
+
+    Attributes
+    ----------
+    layout : {"points", "groups", "long", "nested"}
+        What a row is.
+    features : tuple of str
+        Names of the features. In a nested table each is a column of lists, unless ``points`` is given.
+    ids : tuple of str
+        Columns that name a node; together they are its id.
+    probability, weight : str or None
+        Columns of probabilities and weights.
+    points : str or None
+        In a nested table: the column that holds lists of points.
+    group_size : int or None
+        Rows a node, in the layout "groups".
+    left_out : tuple of str
+        Columns that play no role.
+    """
+
+    layout: str
+    features: tuple[str, ...]
+    ids: tuple[str, ...] = ()
+    probability: str | None = None
+    weight: str | None = None
+    points: str | None = None
+    group_size: int | None = None
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def used(self) -> list[str]:
+        """Columns to read."""
+        features = (self.points,) if self.points else self.features
+        return [*self.ids, *features, *(name for name in (self.probability, self.weight) if name)]
+
+    def __str__(self) -> str:
+        """One line for people."""
+        what = {
+            "points": "each row a certain node",
+            "groups": f"{self.group_size} rows a node",
+            "long": f"rows of a node share {_listed(self.ids)}",
+            "nested": "each row a node with lists",
+        }[self.layout]
+        parts = [f"layout {self.layout} ({what})", f"{len(self.features)} features ({_listed(self.features)})"]
+        if self.ids and self.layout != "long":
+            parts.append(f"id {_listed(self.ids)}")
+        parts += [f"{role} {name}" for role in ("probability", "weight") if (name := getattr(self, role))]
+        if self.left_out:
+            parts.append(f"left out: {_listed(self.left_out)}")
+        return "; ".join(parts)
+
+
+def _listed(names: Sequence[str], most: int = 6) -> str:
+    if len(names) <= most:
+        return ", ".join(names)
+    return f"{', '.join(names[: most - 2])}, ... {names[-1]}"
+
+
+def choose_columns(
+    schema: pa.Schema,
+    layout: str | None = None,
+    *,
+    features: Sequence[str] | None = None,
+    id: str | Sequence[str] | None = None,
+    probability: str | None = None,
+    weight: str | None = None,
+    group_size: int | None = None,
+    first: Any = None,
+) -> Columns:
+    """Roles of the columns of a table with this schema.
+
+    ``features`` may hold patterns such as ``WAP*``. ``first`` is a table with the first rows: a column of lists of
+    points says the number of features only there.
+    """
+    _check_options(layout, group_size)
+    names = list(schema.names)
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"The column {twice[0]!r} stands there twice. Give each column a name of its own.")
+    ids = [id] if isinstance(id, str) else list(id or ())
+    for name in [*ids, *(name for name in (probability, weight) if name)]:
+        _require(name, names)
+    wanted = None if features is None else _matching(features, names)
+    named = [*ids, *(name for name in (probability, weight) if name)]
+    _check_once(named, features or ())
+    free = [name for name in names if name not in named and (wanted is None or name not in wanted)]
+    ids = ids or _named(ID_NAMES, free)[:1]
+    named_probability = probability or next(iter(_named(PROBABILITY_NAMES, free)), None)
+    layout = layout or _guessed_layout(schema, group_size, bool(ids), named_probability)
+    if layout in ("long", "nested"):
+        probability = named_probability
+    elif probability is not None:
+        raise InputError(f"A table in the layout {layout!r} has no probabilities, but {probability!r} was named.")
+    if layout != "groups":
+        weight = weight or next(iter(_named(WEIGHT_NAMES, free)), None)
+    elif weight is not None:
+        raise InputError(f"A table in the layout 'groups' has no weights, but {weight!r} was named.")
+    if layout == "long" and not ids:
+        raise InputError(
+            "Which column says to which node a row belongs? Name it: id (--id). None is called id or node."
+        )
+    if layout == "groups" and group_size is None:
+        raise InputError("How many rows are a node? Say so: group_size (--group-size).")
+    _check_types(schema, layout, ids, probability, weight)
+    roles = {*ids, probability, weight}
+    points, chosen = _features(schema, layout, wanted, roles, first)
+    used = roles | set(chosen) | {points}
+    return Columns(
+        layout=layout,
+        features=tuple(chosen),
+        ids=tuple(ids),
+        probability=probability,
+        weight=weight,
+        points=points,
+        group_size=group_size if layout == "groups" else None,
+        left_out=tuple(name for name in names if name not in used),
+    )
+
+
+def _check_options(layout: str | None, group_size: int | None) -> None:
+    if layout is not None and layout not in LAYOUTS:
+        raise InputError(f"There is no layout {layout!r}: choose one of {', '.join(LAYOUTS)}.")
+    if group_size is not None and group_size < 1:
+        raise InputError(f"A group of {group_size} rows is no node. Give a size of at least 1.")
+    if group_size is not None and layout not in (None, "groups"):
+        raise InputError(f"A group size of {group_size} was given, but the layout is {layout!r} and not 'groups'.")
+
+
+def _require(name: str, names: Sequence[str]) -> None:
+    if name not in names:
+        raise InputError(f"There is no column {name!r}. The columns are {_listed(names, 12)}.")
+
+
+def _check_once(named: Sequence[str], features: Sequence[str]) -> None:
+    """Raise if a column was named for two roles; what a pattern catches besides is no such thing."""
+    twice = [name for i, name in enumerate(named) if name in named[:i] or name in features]
+    if twice:
+        raise InputError(f"The column {twice[0]!r} was named for two roles. A column plays one.")
+
+
+def _check_types(
+    schema: pa.Schema, layout: str, ids: Sequence[str], probability: str | None, weight: str | None
+) -> None:
+    for name in ids:
+        if kind.is_nested(schema.field(name).type):
+            raise InputError(f"The column {name!r} holds {schema.field(name).type}, which cannot be an id.")
+    for role, column in (("probability", probability), ("weight", weight)):
+        if column is None:
+            continue
+        type = schema.field(column).type
+        as_list = role == "probability" and layout == "nested"
+        if not (is_list(type) and may_be_number(type.value_type) if as_list else may_be_number(type)):
+            wanted = "lists of numbers" if as_list else "numbers"
+            raise InputError(f"The column {column!r} holds {type}, but a {role} is wanted there: {wanted}.")
+
+
+def _matching(patterns: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Columns that a list of names and patterns means, in the order of the list."""
+    chosen: dict[str, None] = {}
+    for pattern in patterns:
+        found = [pattern] if pattern in names else [name for name in names if fnmatchcase(name, pattern)]
+        if not found:
+            _require(pattern, names)
+        chosen.update(dict.fromkeys(found))
+    return list(chosen)
+
+
+def _named(candidates: Sequence[str], names: Sequence[str]) -> list[str]:
+    lower = {name.lower(): name for name in reversed(names)}
+    return [lower[name] for name in candidates if name in lower]
+
+
+def _guessed_layout(schema: pa.Schema, group_size: int | None, has_ids: bool, probability: str | None) -> str:
+    if group_size is not None:
+        return "groups"
+    if any(is_list(field.type) for field in schema):
+        return "nested"
+    return "long" if has_ids and probability is not None else "points"
+
+
+def _features(
+    schema: pa.Schema, layout: str, wanted: list[str] | None, roles: set[str | None], first: Any
+) -> tuple[str | None, list[str]]:
+    """Column with lists of points, if there is one, and names of the features."""
+    candidates = [
+        field
+        for field in schema
+        if field.name not in roles and (field.name in wanted if wanted is not None else not _is_index(field.name))
+    ]
+    if layout == "nested":
+        nested = [f for f in candidates if _depth(f.type) == 2]
+        nested.sort(key=lambda field: field.name.lower() not in POINTS_NAMES)
+        if nested:
+            return nested[0].name, [f"x{j}" for j in range(_n_features(nested[0], first))]
+        found = [f.name for f in candidates if _depth(f.type) == 1]
+        lacks = "columns of lists"
+    else:
+        found = [f.name for f in candidates if is_number(f.type) or (wanted is not None and may_be_number(f.type))]
+        lacks = "columns of numbers"
+    if wanted is not None and (odd := [name for name in wanted if name not in found and name not in roles]):
+        raise InputError(f"The column {odd[0]!r} holds {schema.field(odd[0]).type}, which cannot be a feature.")
+    if not found:
+        raise InputError(f"There are no features: no {lacks} but for those with another role.")
+    order = wanted if wanted is not None else found
+    return None, [name for name in order if name in found]
+
+
+def _is_index(name: str) -> bool:
+    """Whether pandas made the column of a frame's nameless index."""
+    return name.startswith("__index_level_")
+
+
+def _n_features(field: pa.Field, first: Any) -> int:
+    point = field.type.value_type
+    if kind.is_fixed_size_list(point):
+        return int(point.list_size)
+    values = [] if first is None else first[field.name].to_pylist()
+    sizes = [len(points[0]) for points in values if points and points[0] is not None]
+    if not sizes or sizes[0] == 0:
+        raise InputError(f"The column {field.name!r} holds no points in its first rows.")
+    return sizes[0]
+
+
+def is_list(type: pa.DataType) -> bool:
+    """Whether a column holds lists."""
+    return bool(kind.is_list(type) or kind.is_large_list(type) or kind.is_fixed_size_list(type))
+
+
+def _depth(type: pa.DataType) -> int:
+    """How many lists deep the numbers of a column are; 0 where there are no numbers."""
+    depth = 0
+    while is_list(type):
+        type, depth = type.value_type, depth + 1
+    return depth if is_number(type) else 0
+
+
+def innermost(type: pa.DataType) -> pa.DataType:
+    """Type of the values in lists of lists."""
+    while is_list(type):
+        type = type.value_type
+    return type
+
+
+def is_text(type: pa.DataType) -> bool:
+    """Whether a column holds text."""
+    return bool(kind.is_string(type) or kind.is_large_string(type) or kind.is_string_view(type))
+
+
+def may_be_number(type: pa.DataType) -> bool:
+    """Whether the values of a column may be read as numbers where they are asked for."""
+    type = type.value_type if kind.is_dictionary(type) else type
+    return is_number(type) or is_text(type) or bool(kind.is_null(type))
+
+
+def is_number(type: pa.DataType) -> bool:
+    """Whether a column holds numbers; dates are none."""
+    return bool(kind.is_integer(type) or kind.is_floating(type) or kind.is_decimal(type) or kind.is_boolean(type))

@@ -1,0 +1,227 @@
+"""From a table with whole nodes to the flat arrays that Nodes is made of."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kind
+from numpy.typing import NDArray
+
+from probi.errors import InputError
+from probi.tables.columns import Columns, is_text
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Flat:
+    """Arguments of Nodes; missing values are NaN in them."""
+
+    points: Array  # (n_realizations, n_features)
+    probabilities: Array | None  # (n_realizations,)
+    offsets: Array  # (n_nodes + 1,)
+    weights: Array | None  # (n_nodes,)
+    ids: Array | None  # (n_nodes,)
+
+
+def flatten(table: pa.Table, columns: Columns, dtype: Any = None, starts: Array | None = None) -> Flat:
+    """Arrays of a table whose nodes are all complete.
+
+    ``starts`` are the first rows of the nodes where rows were dropped, so that the table does not tell any more.
+    """
+    if columns.layout == "nested":
+        return _flatten_nested(table, columns, dtype)
+    if starts is None:
+        starts = node_starts(table, columns)
+    return Flat(
+        points=matrix(table, columns.features, dtype),
+        probabilities=None if columns.probability is None else numbers(table[columns.probability]),
+        offsets=np.append(starts, table.num_rows),
+        weights=None if columns.weight is None else _node_weights(numbers(table[columns.weight]), starts),
+        ids=labels(table, columns.ids, starts),
+    )
+
+
+def _node_weights(weights: Array, starts: Array) -> Array:
+    """Weight of each node, which all its rows must agree on."""
+    of_nodes = weights[starts]
+    if not np.array_equal(np.repeat(of_nodes, np.diff(np.append(starts, len(weights)))), weights, equal_nan=True):
+        raise InputError("The rows of a node have different weights. A weight belongs to the node: repeat it.")
+    return of_nodes
+
+
+def node_starts(table: pa.Table, columns: Columns) -> NDArray[np.int64]:
+    """First row of each node.
+
+    Rows without an id belong to the node whose rows stand before and after them; at a border they are one of their own.
+    """
+    if columns.layout == "groups":
+        return np.arange(0, table.num_rows, columns.group_size)
+    if columns.layout != "long":
+        return np.arange(table.num_rows)
+    there = has_ids(table, columns)
+    known = np.flatnonzero(there)
+    goes_on = np.ones(max(0, len(known) - 1), bool)  # the same node as in the row with an id before
+    for name in columns.ids if len(goes_on) else ():
+        column = one_chunk(table[name])
+        column = column if len(known) == len(column) else column.take(pa.array(known))
+        goes_on &= np.asarray(pc.equal(column[1:], column[:-1]))
+    new = np.zeros(table.num_rows, bool)
+    new[known[:1]] = True
+    new[known[1:][~goes_on]] = True
+    gaps = np.flatnonzero(~there & np.append(True, there[:-1]))
+    after = np.searchsorted(known, gaps)
+    inside = np.append(np.insert(goes_on, 0, False), False)[after] if len(known) else np.zeros(len(gaps), bool)
+    new[gaps[~inside]] = True
+    return np.flatnonzero(new)
+
+
+def has_ids(table: pa.Table, columns: Columns) -> NDArray[np.bool_]:
+    """Rows whose id is complete."""
+    there = np.ones(table.num_rows, bool)
+    for name in columns.ids:
+        there &= ~np.asarray(one_chunk(table[name]).is_null(nan_is_null=True))
+    return there
+
+
+# -- columns as arrays ------------------------------------------------------------------------------------------------
+
+
+def one_chunk(column: Any) -> pa.Array:
+    """Column as one array, with dictionaries spelled out and views (polars' strings) made plain."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(array, pa.ChunkedArray):  # an empty column may stay one
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    if kind.is_dictionary(array.type):
+        return _without_views(array.dictionary).take(array.indices)
+    return _without_views(array)
+
+
+def _without_views(array: pa.Array) -> pa.Array:
+    # Few functions of Arrow know views.
+    if kind.is_string_view(array.type):
+        return array.cast(pa.large_string())
+    return array.cast(pa.large_binary()) if kind.is_binary_view(array.type) else array
+
+
+def float_dtype(types: list[pa.DataType]) -> Any:
+    """The smallest of float32 and float64 that holds all values of these types exactly."""
+    small = (
+        kind.is_float16, kind.is_float32, kind.is_boolean, kind.is_int8, kind.is_int16, kind.is_uint8, kind.is_uint16
+    )  # fmt: skip
+    return np.float32 if all(any(fits(type) for fits in small) for type in types) else np.float64
+
+
+def matrix(table: pa.Table, names: tuple[str, ...], dtype: Any = None) -> Array:
+    """Columns side by side, (n_rows, n_columns); null is NaN."""
+    if dtype is None:
+        dtype = float_dtype([table.schema.field(name).type for name in names])
+    out = np.empty((table.num_rows, len(names)), dtype)
+    for j, name in enumerate(names):
+        row = 0
+        for chunk in table[name].chunks:
+            with np.errstate(over="ignore"):  # infinite then, which Nodes refuses
+                out[row : row + len(chunk), j] = numbers(chunk)
+            row += len(chunk)
+    return out
+
+
+def numbers(column: Any) -> Array:
+    """Column as floats (integers without nulls stay integers); null is NaN."""
+    array = one_chunk(column)
+    if is_text(array.type):
+        array = _read_numbers(array)
+    elif kind.is_decimal(array.type) or kind.is_null(array.type):
+        array = array.cast(pa.float64())
+    elif kind.is_boolean(array.type):
+        array = array.cast(pa.int8())
+    elif not (kind.is_integer(array.type) or kind.is_floating(array.type)):
+        raise InputError(f"A column holds {array.type} where numbers are wanted.")
+    return array.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+
+def _read_numbers(texts: pa.Array) -> pa.Array:
+    try:
+        return pc.utf8_trim_whitespace(texts).cast(pa.float64())
+    except pa.ArrowInvalid:
+        text = next(text for text in texts.drop_null().to_pylist() if not number_of(text)[1])
+        raise InputError(f"A column holds {text!r} where numbers are wanted.") from None
+
+
+def number_of(text: str) -> tuple[float, bool]:
+    """Number that a text stands for, and whether it does."""
+    try:
+        return pa.scalar(text.strip()).cast(pa.float64()).as_py(), True
+    except pa.ArrowInvalid:
+        return float("nan"), False
+
+
+def labels(table: pa.Table, names: tuple[str, ...], rows: Array | None = None) -> Array | None:
+    """Ids as an array: of one column its values, of several a structured array with a field each."""
+    if not names:
+        return None
+    columns = [_label_values(one_chunk(table[name]), rows) for name in names]
+    if len(columns) == 1:
+        return columns[0]
+    out = np.empty(len(columns[0]), [(name, values.dtype) for name, values in zip(names, columns, strict=True)])
+    for name, values in zip(names, columns, strict=True):
+        out[name] = values
+    return out
+
+
+def _label_values(array: pa.Array, rows: Array | None) -> Array:
+    """Values in one dtype a kind, whatever library made the table: int64, objects that are str, microseconds."""
+    if rows is not None and len(rows) != len(array):
+        array = array.take(pa.array(rows))
+    if kind.is_integer(array.type) and array.null_count == 0:
+        array = array if kind.is_uint64(array.type) else array.cast(pa.int64())
+    elif kind.is_timestamp(array.type):
+        array = array.cast(pa.timestamp("us"), safe=False)
+    elif not (kind.is_date(array.type) or kind.is_floating(array.type) or kind.is_boolean(array.type)):
+        out = np.empty(len(array), object)
+        out[:] = array.to_pylist()
+        return out
+    return array.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+
+# -- nested -----------------------------------------------------------------------------------------------------------
+
+
+def list_lengths(column: Any) -> Array:
+    """Length of each list; of a null -1."""
+    return np.asarray(pc.fill_null(pc.list_value_length(one_chunk(column)), -1)).astype(np.int64)
+
+
+def _flatten_nested(table: pa.Table, columns: Columns, dtype: Any) -> Flat:
+    names = [columns.points] if columns.points else list(columns.features)
+    lengths = list_lengths(table[names[0]])
+    others = names[1:] + ([columns.probability] if columns.probability else [])
+    for name in others:
+        if not np.array_equal(list_lengths(table[name]), lengths):
+            raise InputError(f"The lists of {name!r} and {names[0]!r} have different lengths.")
+    if (lengths < 1).any():
+        raise InputError(f"A list of {names[0]!r} is empty or missing.")
+    inner = {name: one_chunk(table[name]).flatten() for name in [*names, *others]}
+    if columns.points:
+        points = _points_of_lists(inner[columns.points], len(columns.features), dtype)
+    else:
+        points = matrix(pa.table({name: inner[name] for name in names}), tuple(names), dtype)
+    return Flat(
+        points=points,
+        probabilities=numbers(inner[columns.probability]) if columns.probability else None,
+        offsets=np.concatenate([[0], np.cumsum(lengths)]),
+        weights=numbers(table[columns.weight]) if columns.weight else None,
+        ids=labels(table, columns.ids),
+    )
+
+
+def _points_of_lists(points: pa.Array, n_features: int, dtype: Any) -> Array:
+    if not (list_lengths(points) == n_features).all():
+        raise InputError(f"A point has not {n_features} coordinates like the first one.")
+    values = points.flatten()
+    if dtype is None:
+        dtype = float_dtype([values.type])
+    with np.errstate(over="ignore"):
+        return numbers(values).astype(dtype, copy=False).reshape(-1, n_features)

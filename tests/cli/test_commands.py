@@ -1,0 +1,344 @@
+"""probi summarize, merge, solve, assign, evaluate, info, convert: against the library called directly."""
+
+import itertools
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from commands import error_line, files_of, probi
+from numpy.testing import assert_allclose, assert_array_equal
+from table_files import GROUP, as_nodes, assert_same, columns_of, options_of, read_nodes, some_nodes, write
+
+import probi as library
+from probi import Nodes, Summary, expected_cost, solve
+
+N = 3000
+PLAIN = some_nodes("long", n=N)
+COLUMNS = columns_of(PLAIN, "long")
+NODES = as_nodes(PLAIN)
+LONG = ("--layout", "long")
+CENTERS = {"x0": [-5.0, 5.0, 0.0], "x1": [-5.0, 0.0, 5.0]}
+PLACES = np.column_stack(list(CENTERS.values()))
+
+
+@pytest.fixture(autouse=True)
+def no_report(monkeypatch):
+    """It takes longest, and has tests of its own."""
+    monkeypatch.setattr("probi.cli.story.write_story", lambda outcome, path: None)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return write(tmp_path / "x.parquet", COLUMNS, step=1000)
+
+
+@pytest.fixture
+def summarized(path, tmp_path, capsys):
+    """A function that makes a summary of the file, with options."""
+
+    def make(name, *options, inputs=path, k=3):
+        out = tmp_path / name
+        ran = probi(capsys, "summarize", inputs, "-k", k, *LONG, "--size", 40, "--seed", 5, "-o", out, *options)
+        assert ran.code == 0, ran.err
+        return out
+
+    return make
+
+
+# -- summaries --------------------------------------------------------------------------------------------------------
+
+
+def test_summarize_and_solve_are_cluster(path, summarized, tmp_path, capsys):
+    summary = summarized("x.probi", "-q")
+    options = ("--n-init", 2, "--seed", 5, "-q")
+    assert probi(capsys, "solve", summary, "-k", 3, *options, "-o", tmp_path / "a").code == 0
+    arguments = ("-k", 3, *LONG, "--size", 40, *options, "-o", tmp_path / "b", "--no-assign")
+    assert probi(capsys, "cluster", path, *arguments).code == 0
+    solved, clustered = files_of(tmp_path / "a", "result.json"), files_of(tmp_path / "b", "result.json")
+    assert set(solved) == {"centers.csv", "centers.parquet", "summary.probi"}
+    assert solved == clustered
+    assert summary.read_bytes() == solved["summary.probi"]
+
+
+def test_solve_for_several_numbers(summarized, tmp_path, capsys):
+    summary = summarized("x.probi", "-q")
+    values = probi(capsys, "solve", summary, "-k", "1:3", "--n-init", 1, "--seed", 2, "--json").json
+    found = Summary.load(summary)
+    costs = [solve(found, k, n_init=1, random_state=2).cost for k in (1, 2, 3)]
+    assert [solution["cost"] for solution in values["solutions"]] == costs
+    assert values["features"] == ["x0", "x1"]
+    assert values["counts"] is None
+
+
+def test_solve_says_if_there_are_too_few_nodes(tmp_path, capsys):
+    path = write(tmp_path / "x.csv", {"x": [1.0, 2.0]})
+    probi(capsys, "summarize", path, "-k", 2, "-o", tmp_path / "x.probi", "-q")
+    said = error_line(probi(capsys, "solve", tmp_path / "x.probi", "-k", 3, "-q"))
+    assert "has 2 nodes in all its rows" in said
+    assert str(tmp_path / "x.probi") in said
+
+
+def test_merge_in_any_order(tmp_path, capsys, summarized):
+    parts = []
+    for i in range(3):
+        columns = {name: values[i * 1500 : (i + 1) * 1500] for name, values in COLUMNS.items()}
+        data = write(tmp_path / f"{i}.parquet", columns)
+        parts.append(summarized(f"{i}.probi", "--shard", i, "-q", inputs=data))
+    merged = set()
+    for order in itertools.permutations(parts):
+        assert probi(capsys, "merge", *order, "-o", tmp_path / "all.probi", "-q").code == 0
+        merged.add((tmp_path / "all.probi").read_bytes())
+    (data,) = merged
+    summary = Summary.from_bytes(data)
+    assert summary.n_nodes == sum(Summary.load(part).n_nodes for part in parts)
+    assert summary.about["space"]["features"] == ["x0", "x1"]
+    step = probi(capsys, "merge", *parts[:2], "-o", tmp_path / "two.probi", "-q")
+    assert step.code == 0
+    assert probi(capsys, "merge", tmp_path / "two.probi", parts[2], "-o", tmp_path / "all.probi", "-q").code == 0
+    assert (tmp_path / "all.probi").read_bytes() == data
+
+
+@pytest.mark.parametrize("other", [("--scale", "standard"), ("--features", "x0"), ("--features", "x1,x0")])
+def test_merge_of_other_spaces_is_refused(summarized, tmp_path, capsys, other):
+    a, b = summarized("a.probi", "-q"), summarized("b.probi", "--shard", 1, "-q", *other)
+    out = tmp_path / "all.probi"
+    said = error_line(probi(capsys, "merge", a, b, "-o", out, "-q"))
+    assert said == f"{b} has other features or scales than {a}: they cannot be merged."
+    assert not out.exists()
+
+
+def test_merge_of_the_same_shard_is_refused(summarized, tmp_path, capsys):
+    a, b = summarized("a.probi", "-q"), summarized("b.probi", "-q")
+    said = error_line(probi(capsys, "merge", a, b, "-o", tmp_path / "all.probi", "-q"))
+    assert said.startswith(f"{b}: ")
+    assert "shard" in said
+
+
+def test_info_of_a_summary(summarized, capsys):
+    path = summarized("x.probi", "-q")
+    summary = Summary.load(path)
+    values = probi(capsys, "info", path, "--json").json
+    assert values == {
+        "file": str(path), "kind": "summary", "n_nodes": N, "kept": summary.n_retained, "n_clusters": 3, "size": 40,
+        "preset": "default", "mass": summary.mass, "spread_cost": summary.spread_cost,
+        "lower_bound": summary.lower_bound, "n_features": 2, "features": ["x0", "x1"],
+    }  # fmt: skip
+    text = probi(capsys, "info", path)
+    assert "n nodes: 3,000" in text.out.splitlines()
+    assert "features: x0, x1" in text.out.splitlines()
+    assert text.err == ""
+
+
+def test_info_of_a_table(path, capsys):
+    values = probi(capsys, "info", path, *LONG, "--json").json
+    assert (values["files"], values["layout"]) == ([str(path)], "long")
+    assert (values["features"], values["ids"]) == (["x0", "x1"], ["id"])
+    text = probi(capsys, "info", path, *LONG)
+    assert "probability: probability" in text.out.splitlines()
+
+
+# -- centers ----------------------------------------------------------------------------------------------------------
+
+
+def test_evaluate_files_exactly(path, tmp_path, capsys):
+    centers = write(tmp_path / "centers.csv", CENTERS)
+    values = probi(capsys, "evaluate", path, *LONG, "--centers", centers, "--json").json
+    assert values["n_nodes"] == N
+    assert values["cost"] == pytest.approx(expected_cost(NODES, PLACES), rel=1e-12)
+    assert values["standard_error"] == 0.0
+
+
+def test_evaluate_a_summary_with_an_error_bar(summarized, tmp_path, capsys):
+    summary, centers = summarized("x.probi", "-q"), write(tmp_path / "centers.csv", CENTERS)
+    values = probi(capsys, "evaluate", summary, "--centers", centers, "--json").json
+    evaluation = Summary.load(summary).evaluate(PLACES)
+    assert (values["cost"], values["standard_error"]) == (evaluation.cost, evaluation.standard_error)
+    assert values["standard_error"] > 0
+
+
+@pytest.mark.parametrize("name", ["centers.csv", "centers.parquet", "."])
+def test_centers_are_in_the_space_of_what_they_are_evaluated_on(path, summarized, tmp_path, capsys, name):
+    """Centers of a run with scales, as any of its files, on its summary, on its data, on a summary without scales."""
+    out = tmp_path / "out"
+    options = ("-k", 3, *LONG, "--size", 40, "--seed", 5, "--scale", "standard", "-o", out, "--json", "-q")
+    run = probi(capsys, "cluster", path, *options).json
+    on_summary = probi(capsys, "evaluate", out / "summary.probi", "--centers", out / name, "--json").json
+    assert on_summary["cost"] == pytest.approx(run["cost"], rel=1e-9)
+    scale = ("--scale", out / "result.json") if name == "centers.csv" else ()
+    on_data = probi(capsys, "evaluate", path, *LONG, "--centers", out / name, *scale, "--json").json
+    assert on_data["cost"] == pytest.approx(run["solutions"][0]["exact_cost"], rel=1e-9)
+    plain = summarized("plain.probi", "-q")
+    originals = np.column_stack([pq.read_table(out / "centers.parquet")[name] for name in ("x0", "x1")])
+    on_plain = probi(capsys, "evaluate", plain, "--centers", out / name, "--json").json
+    assert on_plain["cost"] == pytest.approx(Summary.load(plain).evaluate(originals).cost, rel=1e-9)
+
+
+def test_evaluate_a_summary_with_other_features(summarized, tmp_path, capsys):
+    summary, centers = summarized("x.probi", "-q"), write(tmp_path / "centers.csv", {"y": [1.0], "x0": [1.0]})
+    said = error_line(probi(capsys, "evaluate", summary, "--centers", centers, "-q"))
+    assert said == f"The centers have the features y, x0, but {summary} has x0, x1."
+
+
+def test_evaluate_longitude_and_latitude(tmp_path, capsys):
+    columns = {"lon": [10.0, 10.2, 90.0], "lat": [0.0, 0.0, 0.0]}
+    path, out = write(tmp_path / "x.csv", columns), tmp_path / "out"
+    run = probi(capsys, "cluster", path, "-k", 2, "--lonlat", "lon,lat", "-o", out, "--json").json
+    for inputs, name, options in [
+        (path, ".", ()),
+        (path, "centers.csv", ("--lonlat", "lon,lat")),
+        (out / "summary.probi", ".", ()),
+        (out / "summary.probi", "centers.csv", ()),
+    ]:
+        values = probi(capsys, "evaluate", inputs, "--centers", out / name, *options, "--json").json
+        assert values["cost"] == pytest.approx(run["cost"], rel=1e-6)
+
+
+@pytest.mark.parametrize(("scale", "name"), [("standard", "centers.csv"), ("robust", "centers.csv"), ("standard", ".")])
+def test_scales_that_would_not_be_those_of_the_centers(path, tmp_path, capsys, scale, name):
+    out = tmp_path / "out"
+    probi(capsys, "cluster", path, "-k", 2, *LONG, "-o", out, "-q", "--no-assign", "--n-init", 1)
+    said = error_line(probi(capsys, "evaluate", path, *LONG, "--centers", out / name, "--scale", scale, "-q"))
+    assert "--scale" in said
+
+
+def test_assign(path, tmp_path, capsys):
+    centers, out = write(tmp_path / "centers.csv", CENTERS), tmp_path / "a.parquet"
+    values = probi(capsys, "assign", path, *LONG, "--centers", centers, "-o", out, "--json").json
+    table, labels = pq.read_table(out), library.assign(NODES, PLACES)
+    assert_array_equal(table["cluster"], labels)
+    assert_array_equal(table["id"], NODES.ids)
+    assert values["counts"] == np.bincount(labels).tolist()
+    assert values["cost"] == pytest.approx(expected_cost(NODES, PLACES), rel=1e-12)
+    assert values["file"] == str(out)
+
+
+def test_assign_is_the_second_pass_of_cluster(path, tmp_path, capsys):
+    out = tmp_path / "out"
+    options = ("-k", "2,3", *LONG, "--size", 40, "--n-init", 1, "-o", out, "-q", "--scale", "robust")
+    assert probi(capsys, "cluster", path, *options).code == 0
+    for k in (2, 3):
+        arguments = ("--centers", out, "-k", k, "-o", tmp_path / "a.parquet", "-q")
+        assert probi(capsys, "assign", path, *LONG, *arguments).code == 0
+        alone, together = pq.read_table(tmp_path / "a.parquet"), pq.read_table(out / "assignment.parquet")
+        assert_array_equal(alone["cluster"], together[f"cluster_{k}"])
+        assert_array_equal(alone["next_distance"], together[f"next_distance_{k}"])
+    arguments = ("--centers", out, "-o", tmp_path / "a.parquet", "-q")
+    assert "has centers for 2, 3 clusters. Say which: -k." in error_line(probi(capsys, "assign", path, *arguments))
+    said = error_line(probi(capsys, "assign", path, "-k", 4, *arguments))
+    assert "has no centers for 4 clusters, but for 2, 3." in said
+
+
+def test_assign_where_a_column_holds_points(tmp_path, capsys):
+    plain = some_nodes("nested", n=50)
+    path, out = write(tmp_path / "x.parquet", columns_of(plain, "nested")), tmp_path / "out"
+    assert probi(capsys, "cluster", path, "-k", 2, "-o", out, "-q", "--n-init", 1).code == 0
+    ran = probi(capsys, "assign", path, "--centers", out, "-o", tmp_path / "a.parquet", "-q")
+    assert ran.code == 0, ran.err
+    assert pq.read_table(tmp_path / "a.parquet") == pq.read_table(out / "assignment.parquet")
+
+
+def test_assign_takes_the_features_of_the_centers(path, tmp_path, capsys):
+    centers = write(tmp_path / "centers.csv", {"x1": [-5.0, 5.0]})
+    values = probi(capsys, "evaluate", path, *LONG, "--centers", centers, "--json").json
+    one = NODES.moved(NODES.points[:, 1:])
+    assert values["cost"] == pytest.approx(expected_cost(one, [[-5.0], [5.0]]), rel=1e-12)
+
+
+# -- convert ----------------------------------------------------------------------------------------------------------
+
+# From any layout to those that hold all of it: "points" and "groups" have no probabilities.
+WAYS = [
+    (first, to)
+    for first in ("points", "groups", "long", "nested", "nested columns")
+    for to in ("points", "groups", "long", "nested")
+    if to in ("long", "nested") or to == first
+]
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv", "csv.gz", "arrow"])
+@pytest.mark.parametrize(("first", "layout"), WAYS)
+def test_convert_there_and_back(tmp_path, capsys, first, layout, format):
+    plain = some_nodes(first, n=30)
+    start = write(tmp_path / "x.parquet", columns_of(plain, first))
+    options = {"group_size": GROUP} if layout == "groups" else {"layout": layout}
+    converted = tmp_path / f"y.{format}"
+    arguments = [f"--{name.replace('_', '-')}={value}" for name, value in options_of(first).items()]
+    values = probi(capsys, "convert", start, *arguments, "--to", layout, "-o", converted, "--json").json
+    assert values == {"n_nodes": 30, "file": str(converted)}
+    expected = as_nodes(plain)
+    if expected.ids is None and layout == "long":  # numbers, as rows of a node must share something
+        expected = Nodes(
+            expected.points, expected.probabilities, expected.offsets, expected.weights, np.arange(30)
+        )  # fmt: skip
+    assert_same(read_nodes(converted, **options), expected)
+    back = tmp_path / "z.parquet"
+    arguments = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+    to = first.partition(" ")[0]
+    assert probi(capsys, "convert", converted, *arguments, "--to", to, "-o", back, "-q").code == 0
+    assert_same(read_nodes(back, **options_of(to)), expected)
+
+
+@pytest.mark.parametrize("layout", ["points", "groups", "nested"])
+def test_convert_to_npy(tmp_path, capsys, layout):
+    shape = (20, 2) if layout == "points" else (20, 3, 2)
+    points = np.random.default_rng(0).normal(size=shape)
+    np.save(tmp_path / "x.npy", points)
+    out = tmp_path / "y.npy"
+    values = probi(capsys, "convert", tmp_path / "x.npy", "--to", layout, "-o", out, "--json").json
+    assert values["n_nodes"] == 20
+    assert_array_equal(np.load(out), points.reshape(60, 2) if layout == "groups" else points)
+
+
+@pytest.mark.parametrize("weights", [[1.0] * 40 + [2.0] * 40, [2.0] * 40 + [1.0] * 40])
+@pytest.mark.parametrize("layout", ["points", "long", "nested"])
+def test_weights_that_begin_or_end_late_are_kept(tmp_path, capsys, monkeypatch, layout, weights):
+    monkeypatch.setattr("probi.io.chunks.MOST_ROWS", 10)
+    path = write(tmp_path / "x.parquet", {"x": np.arange(80.0), "weight": weights})
+    for file in ("y.parquet", "y.csv"):
+        assert probi(capsys, "convert", path, "--to", layout, "-o", tmp_path / file, "-q").code == 0
+        (ids, found) = (read_nodes(tmp_path / file, layout=layout).ids, read_nodes(tmp_path / file, layout=layout))
+        assert_array_equal(found.weights, weights)
+        assert (ids is not None) == (layout == "long")
+
+
+def test_what_cannot_be_converted_says_so(tmp_path, capsys):
+    path = write(tmp_path / "x.csv", columns_of(some_nodes("long"), "long"))
+    points = write(tmp_path / "p.csv", {"x": [1.0, 2.0], "weight": [1.0, 2.0]})
+    for inputs, output, options, says in [
+        (path, "y.xlsx", ("--to", "long"), "What format shall"),
+        (path, "y.csv", ("--to", "points"), "do not fit the layout 'points'"),
+        (path, "y.csv", ("--to", "groups"), "do not fit the layout 'groups'"),
+        (path, "y.npy", ("--to", "long"), "NPY holds numbers only"),
+        (points, "y.npy", ("--to", "points"), "these nodes have weights"),
+        (path, "y.csv", ("--scale", "standard"), "neither --scale nor --lonlat"),
+        (path, "y.csv", ("--lonlat", "x0,x1"), "neither --scale nor --lonlat"),
+    ]:
+        layout = LONG if inputs == path else ()
+        assert says in error_line(probi(capsys, "convert", inputs, *layout, *options, "-o", tmp_path / output, "-q"))
+        assert not (tmp_path / output).exists()
+
+
+def test_a_failed_command_leaves_the_old_file(tmp_path, capsys):
+    path = write(tmp_path / "x.csv", {"x": [1.0] * 50 + ["red"]})
+    (tmp_path / "y.csv").write_text("old")
+    assert "row 51" in error_line(probi(capsys, "convert", path, "-o", tmp_path / "y.csv", "-q"))
+    assert (tmp_path / "y.csv").read_text() == "old"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["x.csv", "y.csv"]
+
+
+def test_outputs_in_places_that_are_not_there(path, tmp_path, capsys):
+    for name in ("no/where/x.probi", "x.parquet/x.probi"):
+        ran = probi(capsys, "summarize", path, "-k", 2, *LONG, "-o", tmp_path / name, "-q")
+        assert error_line(ran).startswith(f"{tmp_path / name}: ")
+    (tmp_path / "folder").mkdir()
+    said = error_line(probi(capsys, "summarize", path, "-k", 2, *LONG, "-o", tmp_path / "folder", "-q"))
+    assert said == f"{tmp_path / 'folder'}: Is a directory."
+
+
+def test_costs_of_solve_are_those_of_evaluate(summarized, tmp_path, capsys):
+    summary = summarized("x.probi", "-q")
+    solved = probi(capsys, "solve", summary, "-k", 3, "-o", tmp_path / "out", "--json", "-q").json
+    evaluated = probi(capsys, "evaluate", summary, "--centers", tmp_path / "out", "--json").json
+    assert_allclose(evaluated["cost"], solved["cost"], rtol=1e-12)
+    assert json.loads((tmp_path / "out" / "result.json").read_text()) == solved

@@ -1,0 +1,251 @@
+"""What only a process of its own shows: pipes, terminals, closed pipes, a missing package, the demo."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from commands import Ran, command, probi, probi_process
+from table_files import write
+
+from probi.io.otis import otis_table
+
+# As people have it: what is printed waits, and may fail only at the very end.
+BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="no pseudo terminals and no head on Windows")
+
+
+@pytest.fixture
+def path(tmp_path):
+    return write(tmp_path / "x.csv", {"x": (np.arange(4000.0) % 97).tolist(), "y": (np.arange(4000.0) % 31).tolist()})
+
+
+def python(program, *arguments, **options):
+    ended = subprocess.run(
+        [sys.executable, "-c", program, *map(str, arguments)], capture_output=True, timeout=60, check=False, **options
+    )
+    return Ran(ended.returncode, ended.stdout.decode(), ended.stderr.decode())
+
+
+def test_a_pipe_in_and_a_pipe_out(path):
+    with path.open("rb") as file:
+        ran = probi_process("cluster", "-", "-k", "2", "--n-init", "1", "--json", stdin=file)
+    assert ran.json["counts"]["rows"] == 4000
+    (line,) = ran.err.splitlines()
+    assert line == "standard input: layout points (each row a certain node); 2 features (x, y)."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(("check", "x.csv"), 0), (("check", "missing.csv"), 2)],
+)
+def test_exit_codes_of_the_process(path, arguments, code):
+    ran = probi_process(*arguments, cwd=path.parent)
+    assert ran.code == code
+    assert "Traceback" not in ran.err
+
+
+# -- terminals --------------------------------------------------------------------------------------------------------
+
+# A bar at once, and batches that come slowly.
+SLOW = """
+import sys, time
+from probi.cli import app, talk
+from probi.io import csv
+csv.BLOCK = 4000
+talk.PATIENCE_SECONDS = 0.0
+update = talk.Progress.update
+talk.Progress.update = lambda *values: (update(*values), time.sleep(0.02))
+sys.exit(app.run(sys.argv[1:]))
+"""
+
+
+def in_terminal(*arguments):
+    """What a terminal shows, and standard output, which is no terminal."""
+    import pty
+
+    ours, theirs = pty.openpty()
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "120"}
+    environment.pop("NO_COLOR", None)
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW, *map(str, arguments)], stdout=subprocess.PIPE, stderr=theirs, env=environment
+    )
+    os.close(theirs)
+    shown = b""
+    try:
+        while part := os.read(ours, 4096):
+            shown += part
+    except OSError:  # the other end is closed
+        pass
+    os.close(ours)
+    out = process.stdout.read().decode()
+    process.stdout.close()
+    assert process.wait(timeout=30) == 0
+    return shown.decode(), out
+
+
+@posix
+def test_a_bar_in_a_terminal(path):
+    shown, out = in_terminal("cluster", path, "-k", "2", "--n-init", "1")
+    assert re.search(r"Reading .*\d+%.* [\d,]+ nodes, [\d,]+ a second, [\d,]+ MB.*\d:\d\d:\d\d", shown)
+    assert "100%" in shown or re.search(r"9\d%", shown)
+    assert "a second" not in out
+    assert out.startswith("2 clusters")
+
+
+@posix
+def test_no_bar_where_it_is_quiet_or_no_terminal(path):
+    shown, out = in_terminal("cluster", path, "-k", "2", "--n-init", "1", "-q")
+    assert shown == ""
+    ran = python(SLOW, "cluster", path, "-k", "2", "--n-init", "1")
+    assert ran.out == out
+    assert ran.err == f"{path}: layout points (each row a certain node); 2 features (x, y).\n"
+
+
+@posix
+@pytest.mark.parametrize(
+    "arguments",
+    [("cluster", "x.csv", "-k", "1:6", "--n-init", "1", "-q"), ("check", "bad.csv", "-q"), ("info", "x.csv")],
+)
+def test_a_reader_that_has_enough(path, arguments):
+    """As with | head -1, at once or at the end: no traceback."""
+    write(path.parent / "bad.csv", {"x": [1.0, 2.0, "red"] * 700})
+    for wait in (True, False):
+        process = subprocess.Popen(
+            command(*arguments), cwd=path.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=BUFFERED
+        )  # fmt: skip
+        if wait:
+            assert process.stdout.readline()
+        process.stdout.close()
+        err = process.stderr.read().decode()
+        process.stderr.close()
+        process.wait(timeout=30)
+        assert err == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_standard_output_on_a_full_disk(path):
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run(
+            command("info", path), stdout=full, stderr=subprocess.PIPE, check=False, env=BUFFERED
+        )  # fmt: skip
+    assert ended.returncode == 1
+    assert ended.stderr.decode() == "probi: standard output: No space left on device.\n"
+
+
+# -- a missing package ------------------------------------------------------------------------------------------------
+
+WITHOUT = """
+import sys
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("matplotlib", "jinja2"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Blocker())
+import importlib.util
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *others: None if name in ("matplotlib", "jinja2") else found(name, *others)
+from probi.cli import app
+sys.exit(app.run(sys.argv[1:]))
+"""
+
+
+def test_without_the_extra_plot_all_but_the_report_is_written(path, tmp_path):
+    out = tmp_path / "out"
+    ran = python(WITHOUT, "cluster", path, "-k", "2", "--n-init", "1", "-o", out)
+    assert ran.code == 0, ran.err
+    assert "No report.html: probi.report needs matplotlib: pip install 'probi[plot]'" in ran.err.splitlines()
+    assert sorted(file.name for file in out.iterdir()) == [
+        "assignment.parquet", "centers.csv", "centers.parquet", "result.json", "summary.probi",
+    ]  # fmt: skip
+    assert json.loads((out / "result.json").read_text())["n_clusters"] == 2
+
+
+def test_commands_start_without_matplotlib_and_scikit_learn(path):
+    program = (
+        "import sys; from probi.cli import app; code = app.run(sys.argv[1:]); "
+        "print(sorted({'matplotlib', 'sklearn', 'jinja2'} & set(sys.modules)), file=sys.stderr); sys.exit(code)"
+    )
+    ran = python(program, "cluster", path, "-k", "2", "--n-init", "1", "-q")
+    assert (ran.code, ran.err) == (0, "[]\n")
+
+
+# -- the demo ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_table_of_the_demo():
+    """799 hours of forecasts with 19,947 positions; a member at most once an hour, and some have lost the storm."""
+    table = otis_table()
+    assert len(table) == 19_947
+    hours = table.group_by(["init", "tau"]).aggregate([("member", "count"), ("member", "count_distinct")])
+    assert len(hours) == 799
+    assert hours["member_count"] == hours["member_count_distinct"]
+    assert max(hours["member_count"].to_pylist()) == 31
+    assert min(hours["member_count"].to_pylist()) < 31
+    assert set(table["probability"].to_pylist()) == {1 / 31}
+    assert -180 <= min(table["lon"].to_pylist()) <= max(table["lon"].to_pylist()) < 0
+
+
+def test_the_demo(tmp_path, capsys):
+    out = tmp_path / "demo"
+    ran = probi(capsys, "demo", "-o", out)
+    assert ran.code == 0, ran.err
+    assert sorted(file.name for file in out.iterdir()) == [
+        "assignment.parquet", "centers.csv", "centers.parquet", "forecasts.parquet", "report.html", "result.json",
+        "summary.probi",
+    ]  # fmt: skip
+    values = json.loads((out / "result.json").read_text())
+    assert (values["counts"]["rows"], values["n_nodes"], values["unit"]) == (19_947, 799, "km")
+    assert values["summary"]["mass"] == pytest.approx(19_947 / 31)
+    assert values["standard_error"] == 0.0
+    assert ran.out.splitlines()[0].startswith(f"6 clusters, cost {values['cost']:,.6g} km")
+    table = pq.read_table(out / "assignment.parquet")
+    assert table.column_names[:3] == ["row", "init", "tau"]
+    assert len(table) == 799
+    shown, *_, last = ran.err.splitlines()
+    assert last == f"Report: {(out / 'report.html').resolve().as_uri()}"
+    assert "<html" in (out / "report.html").read_text()[:200]
+    # What it says it does can be typed, and does the same.
+    again = tmp_path / "again"
+    words = shown.removeprefix("$ probi ").split()
+    assert probi(capsys, *words[:-1], again, "-q").code == 0
+    for name in ("centers.parquet", "summary.probi", "assignment.parquet"):
+        assert (again / name).read_bytes() == (out / name).read_bytes()
+
+
+def test_the_demo_where_a_file_is_in_the_way(tmp_path, capsys):
+    (tmp_path / "demo").write_text("mine")
+    ran = probi(capsys, "demo", "-o", tmp_path / "demo")
+    assert ran.code == 2
+    assert "is a file, but the results need a folder" in ran.err
+    assert (tmp_path / "demo").read_text() == "mine"
+
+
+# -- Ctrl-C where nothing is read -------------------------------------------------------------------------------------
+
+
+def interrupt(*_, **__):
+    raise KeyboardInterrupt
+
+
+def test_an_interrupt_of_any_command(path, capsys, monkeypatch):
+    monkeypatch.setattr("probi.cli.inspect.Reader", interrupt)
+    assert probi(capsys, "info", path) == (1, "", "probi: Stopped.\n")
+
+
+def test_an_interrupt_after_reading_says_how_to_go_on(path, tmp_path, capsys, monkeypatch):
+    checkpoint = tmp_path / "run.probi"
+    arguments = ("cluster", path, "-k", 2, "--n-init", 1, "-q", "--checkpoint", checkpoint)
+    with monkeypatch.context() as patch:
+        patch.setattr("probi.cli.cluster.solve_all", interrupt)
+        ran = probi(capsys, *arguments)
+    assert ran == (1, "", f"probi: Stopped. Run the same command again to go on from {checkpoint}.\n")
+    assert checkpoint.exists()
+    assert probi(capsys, *arguments).code == 0
+    assert not checkpoint.exists()

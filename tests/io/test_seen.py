@@ -1,0 +1,74 @@
+"""Ids that have been: against a set of Python, and in bounded memory."""
+
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from probi.io.seen import Seen
+
+
+def naive(batches):
+    """Which ids have been before, or stand twice in their batch; the first of those does not count."""
+    seen = set()
+    for batch in batches:
+        back = []
+        for id in batch:
+            back.append(id in seen)
+            seen.add(id)
+        yield back
+
+
+COMPOSITE = [("u", "int64"), ("v", object)]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda ids: np.array(ids, np.int64),
+        lambda ids: np.array(ids, np.int64).astype(np.uint64),
+        lambda ids: np.array([f"{i}é" for i in ids], object),
+        lambda ids: np.array([str(i).encode() for i in ids], object),
+        lambda ids: np.array(ids, np.float64) / 4,
+        lambda ids: np.datetime64("1970-01-01") + np.array(ids, np.int64),
+        lambda ids: np.array([(i // 2, f"{i % 2}") for i in ids], COMPOSITE),
+        lambda ids: np.array([(i, i) for i in ids], [("u", "int64"), ("v", "int32")]),
+    ],
+)
+@given(batches=st.lists(st.lists(st.integers(-9, 9), max_size=8), max_size=8))
+def test_the_same_as_a_set(make, batches):
+    seen = Seen()
+    for batch, back in zip(batches, naive(batches), strict=True):
+        assert seen.again(make(batch)).tolist() == back
+
+
+def test_no_two_of_many_ids_are_taken_for_one():
+    """Python's hash of -1 is that of -2, also in tuples."""
+    u, v = (part.ravel() for part in np.mgrid[-200:200, -200:200])
+    pairs = np.empty(len(u), [("u", "int64"), ("v", "int64")])
+    pairs["u"], pairs["v"] = u, v
+    assert not Seen().again(pairs).any()
+    assert not Seen().again(np.arange(-1000, 1000) / 2).any()
+    assert not Seen().again(np.array([Decimal(-1), Decimal(-2)])).any()
+    assert Seen().again(np.array([0.0, -0.0])).tolist() == [False, True]
+
+
+def test_memory_is_bounded_and_the_oldest_are_forgotten():
+    most = 1 << 12
+    seen = Seen(most)
+    for start in range(0, 40 * most, 100):
+        assert not seen.again(np.arange(start, start + 100)).any()
+        assert sum(map(len, seen._runs)) <= most
+        assert len(seen._runs) < 40
+    last = 40 * most - (40 * most) % 100
+    recent = np.arange(last - most // 2, last)
+    assert seen.again(recent[:100]).all()
+    assert not seen.again(np.arange(100)).any()
+
+
+def test_ids_are_not_changed():
+    ids = np.array([3, 1, 2])
+    Seen().again(ids)
+    assert ids.tolist() == [3, 1, 2]

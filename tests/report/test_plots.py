@@ -1,0 +1,444 @@
+"""What pictures hold: positions, lengths and words of what was drawn, against plain definitions."""
+
+import io
+import itertools
+import pickle
+import re
+import subprocess
+import sys
+from contextlib import nullcontext
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.patches import Ellipse
+from numpy.testing import assert_allclose, assert_array_equal
+from samples import blobs, quiet_solve
+
+from probi import InputError, Nodes, Summary, expected_distances, one_medians, solve
+from probi.report import plot_clusters, plot_cost_split, plot_elbow, plot_profiles
+from probi.report._clusters import MOST_REALIZATIONS, apart
+from probi.report._style import color, marker
+
+
+def uncertain(d=2, n=40, k=3, seed=0):
+    """Nodes with different weights and probabilities, and a solution."""
+    rng = np.random.default_rng(seed)
+    X, _ = blobs(n=n, k=k, d=d, m=5, seed=seed, scale=9.0)
+    nodes = Nodes.from_dense(X, rng.dirichlet(np.ones(5), n) * rng.uniform(0.5, 1.0, (n, 1)), rng.exponential(size=n))
+    return nodes, quiet_solve(nodes, k, random_state=0)
+
+
+def masses_of(nodes):
+    return np.repeat(nodes.weights, np.diff(nodes.offsets)) * nodes.probabilities
+
+
+def owners_of(nodes, result):
+    return np.repeat(result.labels, np.diff(nodes.offsets))
+
+
+def discs(axes):
+    """Numbers and positions of the centers drawn."""
+    marks = [text for text in axes.texts if (text.get_gid() or "").startswith("center")]
+    return [mark.get_text() for mark in marks], np.array([mark.xy for mark in marks])
+
+
+def ellipses(axes):
+    return {int(p.get_gid().split()[1]): p for p in axes.patches if isinstance(p, Ellipse)}
+
+
+def scattered(axes, gid):
+    """Positions of marks of a kind, sorted, and the marks."""
+    found = [c for c in axes.collections if c.get_gid() == gid]
+    places = np.concatenate([np.asarray(c.get_offsets()) for c in found])
+    return places[np.lexsort(places.T)], found
+
+
+def title_of(figure):
+    return figure.axes[0].get_title(loc="left")
+
+
+def saved(figure):
+    file = io.StringIO()
+    figure.savefig(file, format="svg", metadata={"Date": None})
+    return file.getvalue()
+
+
+# -- clusters ---------------------------------------------------------------------------------------------------------
+
+
+def test_two_features_are_drawn_as_they_are():
+    nodes, result = uncertain()
+    (axes,) = plot_clusters(result, nodes, features=["lon", "lat"]).axes
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("lon", "lat")
+    numbers, places = discs(axes)
+    assert numbers == ["0", "1", "2"]
+    assert_allclose(places, result.centers)
+    points = nodes.points[np.lexsort(nodes.points.T)]
+    assert_allclose(scattered(axes, "realizations")[0], points)
+    (medians,) = scattered(axes, "medians")[1]
+    drawn = np.diag(expected_distances(nodes, medians.get_offsets())) / nodes.total_probabilities
+    assert np.all(drawn <= 1.01 * one_medians(nodes)[1])
+
+
+def test_marks_have_the_colour_of_their_cluster():
+    nodes, result = uncertain()
+    (axes,) = plot_clusters(result, nodes).axes
+    (marks,) = [c for c in axes.collections if c.get_gid() == "realizations"]
+    expected = [color(c) for c in owners_of(nodes, result)]
+    assert [to_hex(c) for c in marks.get_facecolors()] == expected
+
+
+def test_an_ellipse_is_one_standard_deviation_around_the_mean():
+    nodes, result = uncertain()
+    (axes,) = plot_clusters(result, nodes).axes
+    owners, masses = owners_of(nodes, result), masses_of(nodes)
+    found = ellipses(axes)
+    assert sorted(found) == [0, 1, 2]
+    for c, ellipse in found.items():
+        points, weights = nodes.points[owners == c], masses[owners == c]
+        variances, directions = np.linalg.eigh(np.cov(points.T, aweights=weights, ddof=0))
+        assert_allclose(ellipse.get_center(), np.average(points, axis=0, weights=weights))
+        assert_allclose([ellipse.get_height(), ellipse.get_width()], 2 * np.sqrt(variances))
+        along = [np.cos(np.radians(ellipse.get_angle())), np.sin(np.radians(ellipse.get_angle()))]
+        assert_allclose(abs(along @ directions[:, 1]), 1.0)
+
+
+def test_original_units():
+    nodes, result = uncertain()
+    figure = plot_clusters(result, nodes, features=["a", "b"], original=lambda x: 10 * x + [100, 0])
+    assert_allclose(discs(figure.axes[0])[1], 10 * result.centers + [100, 0])
+    points = 10 * nodes.points + [100, 0]
+    assert_allclose(scattered(figure.axes[0], "realizations")[0], points[np.lexsort(points.T)])
+
+
+def test_a_sphere_is_drawn_as_a_map():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 4, 3))
+    nodes = Nodes.from_dense(X / np.linalg.norm(X, axis=2, keepdims=True))
+    result = solve(nodes, 2, random_state=0)
+
+    def lon_lat(x):
+        return np.degrees(
+            np.column_stack([np.arctan2(x[:, 1], x[:, 0]), np.arctan2(x[:, 2], np.hypot(x[:, 0], x[:, 1]))])
+        )
+
+    (axes,) = plot_clusters(result, nodes, features=["lon", "lat"], original=lon_lat).axes
+    assert axes.get_xlabel() == "lon"
+    assert_allclose(discs(axes)[1], lon_lat(result.centers))
+
+
+def test_more_features_are_drawn_in_their_principal_plane():
+    nodes, result = uncertain(d=5)
+    figure = plot_clusters(result, nodes)
+    (axes,) = figure.axes
+    gravity = nodes.gravity_centers
+    variances, directions = np.linalg.eigh(np.cov(gravity.T, aweights=nodes.mass, ddof=0))
+    shares = variances[::-1] / variances.sum()
+    assert f"{shares[0]:.0%}".replace("%", "\u202f%") in axes.get_xlabel()
+    assert f"{shares[1]:.0%}".replace("%", "\u202f%") in axes.get_ylabel()
+    assert f"shows {shares[:2].sum():.0%}".replace("%", "\u202f%") in title_of(figure).replace("\n", " ")
+    middle = np.average(gravity, axis=0, weights=nodes.mass)
+    assert_allclose(np.abs(discs(axes)[1]), np.abs((result.centers - middle) @ directions[:, :-3:-1]))
+    strongest = np.abs(directions[:, -1]).argmax()
+    assert f"mostly x{strongest}" in axes.get_xlabel()
+
+
+def test_one_feature_has_a_row_for_each_cluster():
+    nodes, result = uncertain(d=1)
+    (axes,) = plot_clusters(result, nodes, features=["depth"]).axes
+    assert axes.get_xlabel() == "depth"
+    _, places = discs(axes)
+    assert_allclose(places[:, 0], result.centers[:, 0])
+    assert_array_equal(np.argsort(places[:, 1]), np.argsort(result.centers[:, 0]))
+    owners, masses = owners_of(nodes, result), masses_of(nodes)
+    for c, ellipse in ellipses(axes).items():
+        variance = np.cov(nodes.points[owners == c, 0], aweights=masses[owners == c], ddof=0)
+        assert_allclose(ellipse.get_width(), 2 * np.sqrt(variance))
+    rows = scattered(axes, "realizations")[1][0].get_offsets()[:, 1]
+    assert np.all(np.abs(rows - places[owners, 1]) < 0.5)
+
+
+def test_labels_of_the_result_do_not_matter():
+    nodes, result = uncertain()
+    part = nodes[:17]
+    for labels in (None, result.labels, np.zeros(17, np.int32)):
+        (axes,) = plot_clusters(replace(result, labels=labels), part).axes
+        (marks,) = [c for c in axes.collections if c.get_gid() == "realizations"]
+        expected = [color(c) for c in np.repeat(result.labels[:17], np.diff(part.offsets))]
+        assert [to_hex(c) for c in marks.get_facecolors()] == expected
+
+
+def test_of_many_realizations_some_are_drawn_and_the_caption_says_so():
+    X, _ = blobs(n=1200, m=4, d=2)
+    nodes = Nodes.from_dense(X)
+    result = solve(nodes, 2, random_state=0)
+    figure, again = (plot_clusters(result, nodes) for _ in range(2))
+    drawn, marks = scattered(figure.axes[0], "realizations")
+    assert len(drawn) == MOST_REALIZATIONS < nodes.n_realizations
+    assert all(mark.get_rasterized() for mark in marks)
+    assert_array_equal(drawn, scattered(again.axes[0], "realizations")[0])
+    assert "4,000 of 4,800" in title_of(figure).replace("\n", " ")
+
+
+def test_many_clusters_all_look_different():
+    assert len({(color(c), marker(c)) for c in range(42)}) == 42
+
+
+def test_discs_do_not_overlap():
+    rng = np.random.default_rng(0)
+    crowd = np.vstack([rng.uniform(0, 60, (30, 2)), np.full((5, 2), 30.0)])
+    moved = apart(crowd, 13.0)
+    distances = np.linalg.norm(moved[:, None] - moved[None], axis=2)[np.triu_indices(35, 1)]
+    assert distances.min() > 12.0
+    loose = np.array([[0.0, 0.0], [100.0, 0.0]])
+    assert_array_equal(apart(loose, 13.0), loose)
+
+
+def test_a_certain_node_is_drawn_once():
+    nodes = Nodes.from_points(np.random.default_rng(0).normal(size=(20, 2)))
+    figure = plot_clusters(solve(nodes, 2, random_state=0), nodes)
+    (realizations,) = scattered(figure.axes[0], "realizations")[1]
+    assert realizations.get_alpha() == 0
+    assert "realizations" not in title_of(figure).split("Dashed")[0]
+
+
+# -- costs ------------------------------------------------------------------------------------------------------------
+
+
+def several():
+    """Results of a summary that estimates, so that there are standard errors; in no order."""
+    X, _ = blobs(n=6000, k=5, d=2, scale=9.0)
+    summary = Summary(6, size=60, random_state=0)
+    summary.update(Nodes.from_dense(X))
+    return [solve(summary, k, random_state=0) for k in (4, 2, 6)]
+
+
+def test_the_elbow_has_costs_and_two_standard_errors():
+    results = several()
+    assert all(result.standard_error > 0 for result in results)
+    figure = plot_elbow(results, chosen=0)
+    (axes,) = figure.axes
+    (container,) = axes.containers
+    line, _, (bars,) = container.lines
+    in_order = [results[i] for i in (1, 0, 2)]
+    assert_array_equal(line.get_xdata(), [2, 4, 6])
+    assert_allclose(line.get_ydata(), [result.cost for result in in_order])
+    lengths = [top[1] - bottom[1] for bottom, top in bars.get_segments()]
+    assert_allclose(lengths, [4 * result.standard_error for result in in_order])
+    (ring,) = [c for c in axes.collections if c.get_gid() == "chosen"]
+    assert_allclose(ring.get_offsets(), [[4, results[0].cost]])
+
+
+def test_the_elbow_stands_on_the_spread():
+    results = several()
+    (axes,) = plot_elbow(results).axes
+    (floor,) = [c for c in axes.collections if c.get_gid() == "floor"]
+    assert_allclose(floor.get_paths()[0].vertices[:, 1].max(), results[0].spread_cost)
+    assert axes.get_ylim()[0] < results[0].spread_cost
+    assert not [c for c in axes.collections if c.get_gid() == "chosen"]
+
+
+def test_certain_nodes_have_no_floor():
+    nodes = Nodes.from_points(np.random.default_rng(0).normal(size=(20, 2)))
+    (axes,) = plot_elbow([solve(nodes, k, random_state=0) for k in (1, 2)]).axes
+    assert axes.get_ylim()[0] == 0
+    assert not [c for c in axes.collections if c.get_gid() == "floor"]
+
+
+def test_bars_are_spread_and_excess():
+    result = uncertain(k=4)[1]
+    (axes,) = plot_cost_split(result).axes
+    spreads, excesses = axes.containers
+    order = np.argsort(-result.clusters.cost)
+    assert_allclose([bar.get_width() for bar in spreads], result.clusters.spread[order])
+    assert_allclose([bar.get_width() for bar in excesses], (result.clusters.cost - result.clusters.spread)[order])
+    assert_allclose([bar.get_x() for bar in excesses], result.clusters.spread[order])
+    assert [text.get_text() for text in axes.get_yticklabels()] == [str(c) for c in order]
+
+
+def test_the_cheapest_of_many_clusters_share_a_bar():
+    nodes = Nodes.from_points(np.random.default_rng(0).normal(size=(300, 2)))
+    result = solve(nodes, 45, n_init=1, random_state=0)
+    (axes,) = plot_cost_split(result).axes
+    spreads, excesses = axes.containers
+    assert len(spreads) == 41
+    assert_allclose(sum(bar.get_width() for bar in excesses), result.clusters.cost.sum())
+    assert axes.get_yticklabels()[-1].get_text() == "5 more"
+
+
+# -- profiles ---------------------------------------------------------------------------------------------------------
+
+
+def weighted_quantile(values, weights, share):
+    """The plain definition: go up until enough weight lies below."""
+    total, below = sum(weights), 0.0
+    for value, weight in sorted(zip(values, weights, strict=True)):
+        below += weight
+        if below >= share * total * (1 - 1e-9):
+            return value
+    raise AssertionError("there is no weight")
+
+
+def test_profiles_are_centers_in_standard_deviations_with_the_middle_half():
+    nodes, result = uncertain(d=4)
+    figure = plot_profiles(result, nodes)
+    owners, masses = owners_of(nodes, result), masses_of(nodes)
+    middle = np.array([weighted_quantile(column, masses, 0.5) for column in nodes.points.T])
+    mean = np.average(nodes.points, axis=0, weights=masses)
+    scale = np.sqrt(np.average((nodes.points - mean) ** 2, axis=0, weights=masses))
+    assert len(figure.axes) == 3
+    for c, axes in enumerate(figure.axes):
+        (line,) = [line for line in axes.lines if line.get_gid() == f"center {c}"]
+        assert_allclose(line.get_ydata(), (result.centers[c] - middle) / scale)
+        (band,) = [patch for patch in axes.collections if patch.get_gid() == f"band {c}"]
+        inside = owners == c
+        for j, column in enumerate(nodes.points[inside].T):
+            heights = [(weighted_quantile(column, masses[inside], q) - middle[j]) / scale[j] for q in (0.25, 0.75)]
+            vertices = band.get_paths()[0].vertices
+            drawn = vertices[vertices[:, 0] == j, 1]
+            assert_allclose([drawn.min(), drawn.max()], heights)
+
+
+def test_of_many_features_those_stay_in_which_centers_differ():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3, 70))
+    X[:40, :, 5:65] += 6.0
+    nodes = Nodes.from_dense(X)
+    figure = plot_profiles(solve(nodes, 2, random_state=0), nodes)
+    shown = [text.get_text() for text in figure.axes[-1].get_xticklabels()]
+    assert shown == [f"x{j}" for j in range(5, 65)]
+    assert "Left out, because the centers differ least in them: x0, x1, x2, x3, x4, x65, x66, x67 and 2 more." in (
+        figure.get_suptitle().replace("\n", " ")
+    )
+
+
+@pytest.mark.parametrize("d", [1, 2, 7, 15, 60])
+def test_profiles_name_all_features_below_the_last_panels(d):
+    nodes, result = uncertain(d=d)
+    figure = plot_profiles(result, nodes, features=[f"f{j}" for j in range(d)])
+    figure.draw_without_rendering()
+    shown = [text.get_text() for text in figure.axes[-1].get_xticklabels()]
+    assert shown == [f"f{j}" for j in range(d)]
+    boxes = [text.get_window_extent() for text in figure.axes[-1].get_xticklabels()]
+    assert all(a.x1 <= b.x0 + 1 for a, b in itertools.pairwise(boxes))
+
+
+# -- all of them ------------------------------------------------------------------------------------------------------
+
+
+def every_picture(result, nodes, **options):
+    return [
+        plot_clusters(result, nodes, **options),
+        plot_elbow([result, result]),
+        plot_cost_split(result),
+        plot_profiles(result, nodes, **options),
+    ]
+
+
+def solved(nodes, k):
+    return quiet_solve(nodes, k, random_state=0), nodes
+
+
+CASES = {
+    "one cluster": lambda: solved(uncertain()[0], 1),
+    "three nodes": lambda: solved(uncertain(n=3)[0], 3),
+    "one node": lambda: solved(uncertain()[0][:1], 1),
+    "all equal": lambda: solved(Nodes.from_points(np.ones((9, 4))), 1),
+    "empty cluster": lambda: solved(Nodes.from_points(np.repeat(np.eye(4), 3, axis=0)), 7),
+    "one feature": lambda: solved(uncertain(d=1)[0], 4),
+    "sixty features": lambda: solved(uncertain(d=60)[0], 3),
+    "many clusters": lambda: solved(uncertain(n=200, k=5)[0], 35),
+    "no weight": lambda: (quiet_solve(uncertain()[0], 3, random_state=0), uncertain()[0].reweighted(np.zeros(40))),
+    "far away": lambda: solved(Nodes.from_points(1e9 + np.random.default_rng(0).normal(size=(30, 3))), 2),
+    "float32": lambda: solved(Nodes.from_points(np.random.default_rng(0).normal(size=(30, 3)).astype("f")), 2),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_unusual_nodes_can_be_drawn(case):
+    result, nodes = CASES[case]()
+    for figure in every_picture(result, nodes):
+        assert isinstance(figure, Figure)
+        assert not re.search(r"\bnan\b", re.sub(r'"data:[^"]*"', "", saved(figure)))
+
+
+def test_numbers_that_are_missing_can_be_drawn():
+    nodes, result = uncertain()
+    nothing = replace(result, cost=np.nan, spread_cost=np.nan, standard_error=np.nan)
+    for figure in [plot_elbow([result, nothing]), plot_elbow([nothing])]:
+        saved(figure)
+    for figure in every_picture(result, nodes, original=lambda x: np.where(x > x.mean(), np.nan, x)):
+        saved(figure)
+
+
+@pytest.mark.parametrize("name", ["$x_{", "$x$", "<script>alert(1)</script>", "a\nb\x00c", "\\frac", "位置", "é" * 300])
+def test_any_name_can_be_drawn_and_is_no_formula(name):
+    nodes, result = uncertain()
+    names = [name, "other"]
+    with pytest.warns(UserWarning, match="Glyph") if name == "位置" else nullcontext():
+        clusters, *_, profiles = every_picture(result, nodes, features=names)
+        for figure in (clusters, profiles):
+            figure.savefig(io.BytesIO(), format="png")
+    shown = clusters.axes[0].xaxis.label
+    assert not shown.get_parse_math()
+    assert not any(text.get_parse_math() for text in profiles.axes[-1].get_xticklabels())
+    if len(name) < 30 and name.isprintable():
+        assert shown.get_text() == name
+    assert len(shown.get_text()) <= 40
+
+
+def test_pictures_go_into_the_axes_that_are_given():
+    nodes, result = uncertain()
+    figure = Figure()
+    first, second, third, last = figure.subplots(1, 4)
+    assert plot_clusters(result, nodes, ax=first) is figure
+    assert plot_elbow([result, result], ax=second) is figure
+    assert plot_cost_split(result, ax=third) is figure
+    assert [bool(axes.has_data()) for axes in (first, second, third, last)] == [True, True, True, False]
+    figure.savefig(io.BytesIO())
+    part = Figure().subfigures(1, 2)[0]
+    assert plot_cost_split(result, ax=part.subplots()) is part.figure
+
+
+def test_figures_can_be_pickled_and_inputs_stay_as_they_were():
+    nodes, result = uncertain()
+    before = pickle.dumps((nodes, result))
+    for figure in every_picture(result, nodes):
+        assert len(pickle.loads(pickle.dumps(figure)).axes) == len(figure.axes)
+    assert pickle.dumps((nodes, result)) == before
+
+
+def test_what_does_not_fit_is_an_error():
+    nodes, result = uncertain()
+    with pytest.raises(InputError, match="3 names of features, but 2"):
+        plot_clusters(result, nodes, features=["a", "b", "c"])
+    with pytest.raises(InputError, match="Centers have 2 features"):
+        plot_profiles(result, uncertain(d=3)[0])
+    with pytest.raises(InputError, match="one row a point"):
+        plot_clusters(result, nodes, original=lambda x: x[:, 0])
+    with pytest.raises(InputError, match="no nodes"):
+        plot_clusters(result, nodes[:0])
+    with pytest.raises(InputError, match="no results"):
+        plot_elbow([])
+
+
+@pytest.mark.parametrize("module", ["matplotlib", "jinja2"])
+def test_a_missing_extra_says_what_to_install(module):
+    code = f"import sys; sys.modules[{module!r}] = None\nimport probi.report"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert f"MissingExtraError: probi.report needs {module}: pip install 'probi[plot]'" in found.stderr
+
+
+def test_pyplot_stays_out(tmp_path):
+    code = (
+        "import sys, probi, probi.report as r\n"
+        "nodes = probi.Nodes.from_points([[0.0, 0.0], [1.0, 1.0]]); s = probi.solve(nodes, 1)\n"
+        "from probi.report.page import render_report\n"
+        "render_report([s, s], nodes, r.Story('', {}, {}, ''))\n"
+        "r.plot_clusters(s, nodes).savefig(sys.argv[1])\n"
+        "assert 'matplotlib.pyplot' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "a.png")], check=True)

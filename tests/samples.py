@@ -62,7 +62,7 @@ def coreset_costs(reduce, some, size, k, centers, n_seeds):
     """Cost of each of some sets of centers, by coresets of different seeds: (n_seeds, n_sets)."""
     found = []
     for seed in range(n_seeds):
-        coreset = reduce(some, size, k, np.random.default_rng(seed))
+        coreset = reduce([some], size, k, np.random.default_rng(seed))
         found.append([expected_cost(coreset, c) for c in centers])
     return np.array(found)
 

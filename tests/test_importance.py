@@ -1,12 +1,14 @@
 """The default reduce: what a coreset keeps exactly, and what it keeps on average."""
 
+import itertools
+
 import naive
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from samples import ARRAYS, blobs, coreset_costs, random_centers
+from samples import ARRAYS, blobs, certain, coreset_costs, random_centers, uncertain
 from strategies import build, nodes
 
 from probi import Nodes, _parallel, expected_cost
@@ -20,7 +22,7 @@ STANDARD_ERRORS = 4.0
 
 
 def reduced(some, size, k, seed=0):
-    return reduce(some, size, k, np.random.default_rng(seed))
+    return reduce([some], size, k, np.random.default_rng(seed))
 
 
 def many(n=2000, k=5, seed=0, dtype=np.float64, **options):
@@ -192,8 +194,9 @@ def test_a_spread_is_a_cost_that_no_center_undoes():
     assert sum(n_chosen) < 15
 
 
-def uniform_sample(some, size, _, rng):
+def uniform_sample(parts, size, _, rng):
     """The same number of nodes, each as likely as any other, with the same total mass."""
+    (some,) = parts
     chosen = some.take(rng.choice(len(some), size, replace=False))
     return chosen.reweighted(chosen.weights * (some.mass.sum() / chosen.mass.sum()))
 
@@ -358,3 +361,16 @@ def test_capped_leaves_scores_alone():
     scores = np.array([9.0, 1.0, 2.0])
     capped(scores, 2)
     assert_array_equal(scores, [9.0, 1.0, 2.0])
+
+
+@pytest.mark.parametrize("cuts", [[], [1], [1, 2], [150], [40, 41, 299]])
+@pytest.mark.parametrize("make", [certain, uncertain])
+def test_parts_are_one_set_of_nodes(make, cuts):
+    some = make(300)
+    borders = [0, *cuts, 300]
+    parts = [some[a:b] for a, b in itertools.pairwise(borders)]
+    whole, found = (reduce(given, 40, 2, np.random.default_rng(3)) for given in ([some], parts))
+    assert found == whole
+    assert found.magnitude == whole.magnitude
+    for mine, theirs in zip(certified_medians(found, SPREAD_TOL), certified_medians(whole, SPREAD_TOL), strict=True):
+        assert_array_equal(mine, theirs)

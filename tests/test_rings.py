@@ -43,7 +43,7 @@ def reduced(monkeypatch):
     monkeypatch.setattr(rings, "buckets", look)
 
     def run(some, size, k, seed=0):
-        coreset = reduce(some, size, k, np.random.default_rng(seed))
+        coreset = reduce([some], size, k, np.random.default_rng(seed))
         return coreset, seen.bucket_of, seen.n_buckets
 
     return run
@@ -196,7 +196,7 @@ def test_bits_do_not_depend_on_the_number_of_threads(monkeypatch):
     monkeypatch.setattr("probi.nodes.GRAIN", 1 << 10)
     for n_jobs in (1, 2, 3):
         with _parallel.limited(n_jobs):
-            coreset = reduce(uncertain(), 100, 4, np.random.default_rng(0))
+            coreset = reduce([uncertain()], 100, 4, np.random.default_rng(0))
         found.append(b"".join(getattr(coreset, name).tobytes() for name in ARRAYS))
     assert found[0] == found[1] == found[2]
 
@@ -204,7 +204,7 @@ def test_bits_do_not_depend_on_the_number_of_threads(monkeypatch):
 def test_the_input_is_not_modified():
     some = uncertain(n=200)
     before = {name: getattr(some, name).copy() for name in ARRAYS}
-    reduce(some, 50, 4, np.random.default_rng(0))
+    reduce([some], 50, 4, np.random.default_rng(0))
     for name in ARRAYS:
         assert_array_equal(getattr(some, name), before[name])
 
@@ -291,7 +291,7 @@ def asked_kumar(monkeypatch):
 def test_a_node_with_one_realization_is_its_own_median_and_calls_nobody(asked_kumar):
     X = np.random.default_rng(5).normal(size=(40, 2))
     some = Nodes(X, np.full(40, 0.5), np.arange(41))
-    reduce(some, 10, 2, np.random.default_rng(0))
+    reduce([some], 10, 2, np.random.default_rng(0))
     medians, spreads = some.known(PAPER_MEDIANS)
     assert asked_kumar == []
     assert_array_equal(medians, X)
@@ -305,7 +305,7 @@ def test_kumar_is_called_where_weiszfeld_hits_a_realization_and_for_many_realiza
     sizes = [len(part) for part in [*parts, CROSS]]
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     some = Nodes(np.concatenate([*parts, CROSS]), np.repeat(0.8 / np.array(sizes), sizes), offsets)
-    reduce(some, 5, 2, rng)
+    reduce([some], 5, 2, rng)
     assert asked_kumar == [2, 4]
     medians, spreads = some.known(PAPER_MEDIANS)
     plain, plain_spreads, _ = paper_medians(some)

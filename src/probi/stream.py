@@ -5,7 +5,7 @@ and leaf. So neither the split into batches nor the number of threads nor their 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ from probi.nodes import Nodes
 
 Floats = NDArray[np.float64]
 
-REDUCES: dict[str, Callable[[Nodes, int, int, np.random.Generator], Nodes]] = {
+REDUCES: dict[str, Callable[[Sequence[Nodes], int, int, np.random.Generator], Nodes]] = {
     "default": importance.reduce,
     "paper": rings.reduce,
 }
@@ -80,7 +80,7 @@ class Plan:
 
     def reduce(self, parts: list[Nodes], rng: np.random.Generator) -> Nodes:
         """Take nodes together and choose ``size`` of them."""
-        return REDUCES[self.preset](_together(parts), self.size, self.n_clusters, rng)
+        return REDUCES[self.preset](_with_nodes(parts), self.size, self.n_clusters, rng)
 
 
 class Totals(NamedTuple):
@@ -342,8 +342,12 @@ def _at_most(plan: Plan, parts: list[Nodes], rng: np.random.Generator) -> Nodes:
 
 
 def _together(parts: list[Nodes]) -> Nodes:
-    """Nodes of all parts. Empty ones (of leaves without mass) are left out: they know nothing of their medians."""
-    return Nodes.concat([part for part in parts if len(part)] or parts[:1])
+    return Nodes.concat(_with_nodes(parts))
+
+
+def _with_nodes(parts: list[Nodes]) -> list[Nodes]:
+    """All parts but the empty ones (of leaves without mass), which know nothing of their medians; at least one."""
+    return [part for part in parts if len(part)] or parts[:1]
 
 
 def everything(streams: list[Stream]) -> Nodes:

@@ -1,5 +1,7 @@
 """The default reduce: cells that lie together, importance of each node, a systematic sample, exact masses."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,22 +28,24 @@ N_TYPICAL = 255
 ROWS_AT_ONCE = 1 << 13
 
 
-def reduce(nodes: Nodes, size: int, n_clusters: int, rng: np.random.Generator) -> Nodes:
-    """Choose exactly ``size`` of more nodes, with weights that keep the mass of each cell.
+def reduce(parts: Sequence[Nodes], size: int, n_clusters: int, rng: np.random.Generator) -> Nodes:
+    """Choose exactly ``size`` of the more nodes of all parts, with weights that keep the mass of each cell.
 
     Nodes stand here as points, their medians lifted by their spreads (:meth:`probi.solver.problem.Problem.lifted`):
     the chance to be chosen may be anything, as long as weights make up for it. It is a sum of three shares: in the cost
     of all, in the mass of the own cell and in the cost of the own cell, as for sensitivities (Feldman and Langberg).
-    Nodes that would be chosen more than once are kept as they are.
+    Nodes that would be chosen more than once are kept as they are. Only the chosen ones are put together: the
+    realizations of all would take as much memory again.
     """
-    used = np.flatnonzero(nodes.mass > 0.0)
+    mass = np.concatenate([part.mass for part in parts])
+    used = np.flatnonzero(mass > 0.0)
     if len(used) <= size:
+        nodes = Nodes.concat(parts)
         return nodes if len(used) == len(nodes) else nodes.take(used)
-    mass = nodes.mass
-    rows = _rows(nodes)
+    rows = _rows(parts)
     n_cells = max(1, min(CELLS_A_CLUSTER * n_clusters, size // PICKS_A_CELL))
     order, borders, cells = _cells(rows, mass, used, size, n_cells, rng)
-    scores = _importance(rows, mass, nodes.n_features, order, borders, cells)
+    scores = _importance(rows, mass, parts[0].n_features, order, borders, cells)
     kept, chances = capped(scores, size)
     picked = kept.copy()
     if kept.sum() < size:
@@ -49,20 +53,34 @@ def reduce(nodes: Nodes, size: int, n_clusters: int, rng: np.random.Generator) -
     chosen = np.flatnonzero(picked)
     rest: Floats = np.bincount(cells, np.where(kept, 0.0, mass), len(borders) - 1).astype(np.float64, copy=False)
     factors = _factors(mass[chosen], cells[chosen], kept[chosen], chances[chosen], rest)
-    return nodes.take(chosen).reweighted(nodes.weights[chosen] * factors)
+    return _taken(parts, chosen, factors)
 
 
-def _rows(nodes: Nodes) -> NDArray[np.float32]:
+def _taken(parts: Sequence[Nodes], chosen: Indices, factors: Floats) -> Nodes:
+    """Nodes with these numbers in all parts together, their weights multiplied."""
+    borders = np.cumsum([0] + [len(part) for part in parts])
+    at = np.searchsorted(chosen, borders)
+    found = []
+    for part, start, first, last in zip(parts, borders, at, at[1:], strict=False):
+        if first < last:
+            index = chosen[first:last] - start
+            found.append(part.take(index).reweighted(part.weights[index] * factors[first:last]))
+    return Nodes.concat(found)
+
+
+def _rows(parts: Sequence[Nodes]) -> NDArray[np.float32]:
     """Nodes as rows of float32, relative to a typical place and scaled to at most 1, so that no scale or shift matters.
 
     Half the memory of float64; what is computed of them only decides who is likely to be chosen.
     """
-    medians, spreads, _ = certified_medians(nodes, SPREAD_TOL)
-    n, d = nodes.shape
+    known = [certified_medians(part, SPREAD_TOL) for part in parts]
+    medians = np.concatenate([found[0] for found in known])
+    spreads = np.concatenate([found[1] for found in known])
+    n, d = medians.shape
     base = np.median(medians[:: 1 + n // N_TYPICAL].astype(np.float64), axis=0)
     pieces = _parallel.ranges(n, 1 + GRAIN // d)
     largest = max(_parallel.run(kernels.largest_deviation, pieces, medians, base))
-    rows = np.empty((n, d if nodes.is_certain else d + 1), np.float32)
+    rows = np.empty((n, d if all(part.is_certain for part in parts) else d + 1), np.float32)
     largest = max(largest, float(spreads.max()))
     # A power of two: scaled data gives scaled rows, to the bit.
     scale = 2.0 ** -np.frexp(largest)[1] if largest > 0.0 else 1.0

@@ -1,5 +1,7 @@
 """The paper's reduce (Algorithm 2): rings around centers, and the same number of draws from each bucket."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,12 +30,13 @@ SPARSE = 1000
 MAX_ITER = 10
 
 
-def reduce(nodes: Nodes, size: int, n_clusters: int, rng: np.random.Generator) -> Nodes:
+def reduce(parts: Sequence[Nodes], size: int, n_clusters: int, rng: np.random.Generator) -> Nodes:
     """Draw about ``size`` nodes: max(size / number of buckets, 1) from each bucket, with replacement, by mass.
 
     A drawn node gets the weight mass(bucket) / (draws * total probability); drawn again, the sum. So each bucket, and
     with it the total, keeps its mass.
     """
+    nodes = Nodes.concat(parts)
     used = np.flatnonzero(nodes.mass > 0.0)
     if len(used) < len(nodes):
         nodes = nodes.take(used)

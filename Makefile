@@ -9,12 +9,16 @@ READY := .venv/.ready
 # Folder with the data sets for the benchmarks; those whose file is not there are skipped.
 DATA ?= $(or $(PROBI_DATA),data)
 
+# Runs of each experiment; the paper has 100. STAND_IN=--stand-in generates data sets whose files are not there.
+RUNS ?= 5
+STAND_IN ?=
+
 # Numba's cache does not notice a change in another file's callee, so its folder is named after the kernels' contents.
 NUMBA_CACHE_DIR := $(shell $(PYTHON) tools/kernel_cache.py)
 export NUMBA_CACHE_DIR
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench lint format clean
+.PHONY: help demo test bench paper lint format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -27,6 +31,9 @@ test: lint  ## lint, then all tests, the examples in the docstrings and the READ
 
 bench: $(READY)  ## time, memory and cost against others; DATA=folder with the data sets
 	PROBI_DATA="$(DATA)" $(BIN)/python -m benchmarks
+
+paper: $(READY)  ## the paper's experiments again; DATA=folder RUNS=5 STAND_IN=--stand-in
+	$(BIN)/python -m experiments paper --data "$(DATA)" --runs $(RUNS) $(STAND_IN)
 
 lint: $(READY)  ## style, types and the direction of imports
 	$(BIN)/ruff check .

@@ -29,12 +29,12 @@ def environment(name: str, requirements: list[str]) -> Path | None:
     return python
 
 
-def run(python: Path, script: str, points: np.ndarray, **options: Any) -> dict[str, Any]:
+def run(python: Path, script: str, points: np.ndarray, timeout: float | None = None, **options: Any) -> dict[str, Any]:
     """Run a script beside this file on an array; it gets the array's path and the options as JSON and prints JSON."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "points.npy"
         np.save(path, points)
         command = [python, Path(__file__).parent / script, path, json.dumps(options)]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=timeout)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found

@@ -1,0 +1,43 @@
+"""probi on nodes of an NPZ file, timed in a process of its own like its peers."""
+
+import json
+import sys
+import time
+
+import numpy as np
+
+import probi
+from benchmarks.common import peak_megabytes
+
+parts = np.load(sys.argv[1])
+options = json.loads(sys.argv[2])
+nodes = probi.Nodes(parts["points"], parts["probabilities"], parts["offsets"])
+k = options["n_clusters"]
+
+
+def stream(seed: int) -> probi.Result:
+    summary = probi.Summary(k, preset=options["preset"], random_state=seed)
+    for start in range(0, len(nodes), 5000):
+        summary.update(nodes[start : start + 5000])
+    return probi.solve(summary, k, random_state=seed)
+
+
+def uniform(seed: int) -> probi.Result:
+    rng = np.random.default_rng(seed)
+    chosen = nodes.take(np.sort(rng.choice(len(nodes), min(len(nodes), 200 * k), replace=False)))
+    return probi.solve(chosen, k, preset="paper", random_state=seed)
+
+
+def everything(seed: int) -> probi.Result:
+    return probi.solve(nodes, k, preset=options["preset"], random_state=seed)
+
+
+run = {"stream": stream, "uniform": uniform, "all": everything}[options["model"]]
+before = peak_megabytes()
+run(0)
+times, centers = [], []
+for seed in range(options["runs"]):
+    start = time.perf_counter()
+    centers.append(run(seed).centers.tolist())
+    times.append(time.perf_counter() - start)
+print(json.dumps({"seconds": min(times), "centers": centers, "peak_mb": peak_megabytes(), "data_mb": before}))

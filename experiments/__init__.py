@@ -1,0 +1,1 @@
+"""The paper's experiments, coreset quality and growth: data in, records out, pages made of the records."""

@@ -1,0 +1,64 @@
+"""Experiments from the command line: ``python -m experiments paper --data folder --runs 5``."""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from experiments import datasets, growth, pages, paper, peers, quality
+from experiments.records import Records, write_machine
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "docs" / "results"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m experiments", description=__doc__)
+    parser.add_argument("what", choices=["paper", "quality", "growth", "peers", "pages"])
+    parser.add_argument("--data", type=Path, default=ROOT / "data", help="folder with the files of the data sets")
+    parser.add_argument("--cache", type=Path, default=ROOT / ".cache" / "experiments", help="folder for large files")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for results")
+    parser.add_argument("--runs", type=int, default=5, help="runs of each kind; the paper has 100")
+    parser.add_argument("--only", nargs="*", help="data sets, by name")
+    parser.add_argument("--note", default="", help="what is to be known about the machine, said on every page")
+    parser.add_argument("--stand-in", action="store_true", help="generate data sets whose files are not there")
+    chosen = parser.parse_args()
+    start = time.monotonic()
+
+    def report(text: str) -> None:
+        print(f"[{time.monotonic() - start:7.1f} s] {text}", file=sys.stderr, flush=True)
+
+    if chosen.what != "pages":
+        write_machine(chosen.results, chosen.note)
+    try:
+        _run(chosen, report)
+    except KeyboardInterrupt:
+        report("Stopped. The same command again goes on from here.")
+        return 1
+    for path in pages.write_all(chosen.results):
+        report(f"wrote {path}")
+    return 0
+
+
+def _run(chosen: argparse.Namespace, report: Callable[[str], None]) -> None:
+    if chosen.what == "paper":
+        records = Records(chosen.results / "paper_runs.csv", paper.KEYS, paper.VALUES)
+        for name in chosen.only or datasets.ALL:
+            data_set = datasets.ALL[name]
+            try:
+                paper.run(data_set, chosen.data, chosen.cache, records, chosen.runs, chosen.stand_in, report)
+            except datasets.MissingDataError as error:
+                report(str(error))
+    elif chosen.what == "quality":
+        quality.run(
+            chosen.data, Records(chosen.results / "quality.csv", quality.KEYS, quality.VALUES), chosen.runs, report
+        )
+    elif chosen.what == "growth":
+        growth.run(Records(chosen.results / "growth.csv", growth.KEYS, growth.VALUES), report)
+    elif chosen.what == "peers":
+        peers.run(chosen.data, Records(chosen.results / "peers.csv", peers.KEYS, peers.VALUES), report)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,151 @@
+"""Records go on where they were; pages hold the numbers of the records and nothing else."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from experiments import growth, pages, paper, peers, quality
+from experiments.datasets import DataSet
+from experiments.records import Records, read, write_machine
+
+
+def test_what_was_recorded_is_not_done_again(tmp_path):
+    records = Records(tmp_path / "a.csv", ("k", "run"), ("cost",))
+    records.add(k=2, run=0, cost=1.5)
+    assert records.has(k=2, run=0)
+    assert not records.has(k=2, run=1)
+    again = Records(tmp_path / "a.csv", ("k", "run"), ("cost",))
+    assert again.has(k=2, run=0)
+    again.add(k=2, run=1, cost=float("nan"))
+    assert [row["run"] for row in read(tmp_path / "a.csv")] == [0, 1]
+    assert read(tmp_path / "a.csv")[0] == {"k": 2, "run": 0, "cost": 1.5}
+
+
+def test_the_machine_is_said_without_names_and_paths(tmp_path):
+    write_machine(tmp_path)
+    text = (tmp_path / "machine.json").read_text()
+    assert {"cores", "processor", "memory_gb", "python", "versions", "date"} <= set(json.loads(text))
+    assert "/" not in re.sub(r'"processor": ".*"', "", text)
+
+
+TINY = DataSet("Covertype", 2004, 3, (2, 3), "It is nowhere.", lambda data: None, lambda start, stop: tiny(start, stop))
+
+
+def tiny(start, stop):
+    rng = np.random.default_rng(0)
+    rows = 20.0 * rng.integers(3, size=(201, 1)).repeat(10, axis=0)[:2004] + rng.normal(size=(2004, 3))
+    return rows[start:stop].astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """A small experiment of each kind, run in two goes."""
+    folder = tmp_path_factory.mktemp("results")
+    said = []
+    for runs in (1, 2):
+        records = Records(folder / "paper_runs.csv", paper.KEYS, paper.VALUES)
+        paper.run(TINY, folder, folder / "cache", records, runs, True, said.append)
+    write_machine(folder)
+    return folder, said
+
+
+def test_the_paper_run_goes_on_and_adds_up(results):
+    folder, said = results
+    rows = read(folder / "paper_runs.csv")
+    assert len(said) == 12
+    assert all(text.endswith("1 runs") for text in said)
+    keys = [tuple(row[name] for name in paper.KEYS) for row in rows]
+    assert len(set(keys)) == len(keys) == 2 * 3 * 2
+    for row in rows:
+        assert row["stand_in"] is True
+        assert 0 < row["spread_cost"] < row["full_cost"]
+        if row["method"] == "default":
+            assert abs(row["summary_cost"] / row["full_cost"] - 1) < 0.1
+            assert row["peak_mb"] > 10
+
+
+def test_the_page_of_the_paper(results):
+    folder, _ = results
+    text = pages.paper_page(folder)
+    rows = read(folder / "paper_runs.csv")
+    mean = np.mean([r["full_cost"] for r in rows if r["k"] == 2 and r["method"] == "default"])
+    assert pages.number(float(mean), 4) in text
+    assert "## Covertype (stand-in)" in text
+    assert "| paper |" not in text  # the paper's numbers do not stand beside a stand-in's
+    assert (folder / "paper_covertype_stand_in.svg").is_file()
+
+
+def test_the_papers_numbers_stand_beside_real_data(tmp_path):
+    records = Records(tmp_path / "paper_runs.csv", paper.KEYS, paper.VALUES)
+    for method in ("default", "paper", "plloyd"):
+        for seed in range(2):
+            values = {"summary_cost": 4e7, "full_cost": 4.2e7 + seed, "spread_cost": 1e7}
+            records.add(data_set="Covertype", stand_in=False, k=10, method=method, run=seed, **values)
+    text = pages.paper_page(tmp_path)
+    their_mean = next(
+        r for r in read(pages.PAPER) if (r["statistic"], r["data_set"], r["k"]) == ("mean", "Covertype", 10)
+    )
+    line = next(line for line in text.splitlines() if line.startswith("| 10 | paper |"))
+    assert pages.number(their_mean["full_cost"]) in line
+    assert f"{their_mean['full_cost'] / their_mean['plloyd_full_cost']:.3g}" in line
+    assert text.count("| 10 | paper |") == 3  # mean, median, variation
+
+
+def test_the_excess_ratio(tmp_path):
+    records = Records(tmp_path / "paper_runs.csv", paper.KEYS, paper.VALUES)
+    for method, cost in (("default", 130.0), ("plloyd", 120.0)):
+        values = {"summary_cost": 125.0, "full_cost": cost, "spread_cost": 100.0}
+        records.add(data_set="Tower", stand_in=False, k=20, method=method, run=0, **values)
+    line = next(line for line in pages.paper_page(tmp_path).splitlines() if line.startswith("| 20 | default |"))
+    assert "| 1.083 | 1.500 |" in line
+
+
+def test_exponents_of_powers_are_found(tmp_path):
+    records = Records(tmp_path / "growth.csv", growth.KEYS, growth.VALUES)
+    for n in (10, 100, 1000, 10_000):
+        point = growth.BASE | {"n": n}
+        values = {"summary_seconds": 1e-6 * n**1.5, "solve_seconds": 2.0, "peak_mb": 10.0 * n**0.25, "base_mb": 5.0}
+        records.add(axis="n", **point, **values)
+    text = pages.growth_page(tmp_path)
+    assert "| exponent | 1.50 | 0.00 | 0.25 |  |" in text or "| exponent | 1.50 | -0.00 | 0.25 |  |" in text
+    assert "10^12" in text
+
+
+def test_pages_of_quality_and_peers(tmp_path):
+    made = Records(tmp_path / "quality.csv", quality.KEYS, quality.VALUES)
+    for method, distortion in (("default", 1.01), ("paper", 1.05), ("uniform", 1.2)):
+        for seed in range(2):
+            made.add(
+                data_set="A", stand_in=False, k=20, method=method, size=4000, seed=seed, distortion=distortion + seed
+            )
+    text = pages.quality_page(tmp_path)
+    assert "| 200·k | 1.5100 / 2.0100 | 1.5500 / 2.0500 | 1.7000 / 2.2000 | 2 |" in text
+    field = Records(tmp_path / "peers.csv", peers.KEYS, peers.VALUES)
+    values = {"peak_mb": 100.0, "data_mb": 50.0}
+    field.add(data_set="A", stand_in=True, k=5, peer="probi, default", seconds=0.5, cost=10.0, excess=2.0, **values)
+    field.add(data_set="A", stand_in=True, k=5, peer="BICO 0.1.5", seconds=5.0, cost=11.0, excess=3.0, **values)
+    field.add(data_set="A", stand_in=True, k=5, peer="Birch", note="out of memory")
+    text = pages.peers_page(tmp_path)
+    assert "| BICO 0.1.5 | realizations, stream | 5 | 10.0 x | 11 | 1.500 | 100 (50) |" in text
+    assert "failed: out of memory" in text
+    assert "StreamKM++" in text
+
+
+def test_uniform_and_other_coresets_keep_the_mass():
+    import probi
+
+    nodes = probi.Nodes.from_groups(tiny(0, 2000), 10)
+    for method in ("default", "paper", "uniform"):
+        made = quality.coreset(nodes, method, 100, seed=1)
+        assert made.mass.sum() == pytest.approx(nodes.mass.sum(), rel=1e-5)
+        assert len(made) <= 200
+
+
+def test_distortion_is_the_worst_of_both_directions():
+    import probi
+
+    nodes = probi.Nodes.from_points([[0.0], [2.0]])
+    assert quality._distortion(nodes, [([[0.0]], 4.0)]) == 2.0
+    assert quality._distortion(nodes, [([[0.0]], 1.0), ([[0.0]], 2.0)]) == 2.0

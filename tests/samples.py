@@ -47,6 +47,15 @@ def blobs(n=300, k=4, d=3, m=4, seed=0, scale=50.0, spread=0.3):
     return np.round(X * 1024) / 1024, labels
 
 
+def numbered(n=1000, k=4, seed=0, dtype=np.float64, least_weight=1, **options):
+    """Uncertain nodes in clusters, some absent at times, with weights up to 3 and with their numbers as ids."""
+    X, _ = blobs(n=n, k=k, seed=seed, **options)
+    rng = np.random.default_rng(seed)
+    probabilities = rng.integers(1, 5, X.shape[:2]) / (5.0 * X.shape[1])
+    weights = rng.integers(least_weight, 4, n)
+    return Nodes.from_dense(X.astype(dtype), probabilities.astype(dtype), weights=weights, ids=np.arange(n))
+
+
 def random_centers(some, k, seed):
     """Centers anywhere in the box around the nodes: nobody would choose them."""
     rng = np.random.default_rng(seed)

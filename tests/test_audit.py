@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from samples import blobs, random_centers
+from samples import numbered, random_centers
 
-from probi import Nodes, audit, expected_cost
+from probi import audit, expected_cost
 from probi.audit import AuditSample
 from probi.distances import expected_distances
 from probi.medians import CERTIFIED_MEDIANS, SPREAD_TOL, certified_medians
@@ -28,14 +28,8 @@ def small_sample():
         yield
 
 
-def uncertain(n=400, seed=0, dtype=np.float64, **options):
-    """Uncertain nodes, some absent at times, with weights from 0 to 3 and with their numbers as ids."""
-    X, _ = blobs(n=n, seed=seed, **options)
-    rng = np.random.default_rng(seed)
-    probabilities = rng.integers(1, 5, X.shape[:2]) / (5.0 * X.shape[1])
-    return Nodes.from_dense(
-        X.astype(dtype), probabilities.astype(dtype), weights=rng.integers(0, 4, n), ids=np.arange(n)
-    )  # fmt: skip
+def uncertain(n=400, **options):
+    return numbered(n, **{"least_weight": 0} | options)
 
 
 def uniforms(n, seed=0):

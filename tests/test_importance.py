@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from samples import ARRAYS, blobs, certain, coreset_costs, random_centers, uncertain
+from samples import ARRAYS, blobs, certain, coreset_costs, numbered, random_centers, uncertain
 from strategies import build, nodes
 
 from probi import Nodes, _parallel, expected_cost
@@ -25,14 +25,8 @@ def reduced(some, size, k, seed=0):
     return reduce([some], size, k, np.random.default_rng(seed))
 
 
-def many(n=2000, k=5, seed=0, dtype=np.float64, **options):
-    """Uncertain nodes in clusters, some absent at times, with weights and with their numbers as ids."""
-    X, _ = blobs(n=n, k=k, seed=seed, **options)
-    rng = np.random.default_rng(seed)
-    probabilities = rng.integers(1, 5, X.shape[:2]) / (5.0 * X.shape[1])
-    return Nodes.from_dense(
-        X.astype(dtype), probabilities.astype(dtype), weights=rng.integers(1, 4, n), ids=np.arange(n)
-    )  # fmt: skip
+def many(n=2000, **options):
+    return numbered(n, **{"k": 5} | options)
 
 
 def some_centers(some, k=5):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from samples import ARRAYS, blobs, coreset_costs, random_centers
+from samples import ARRAYS, coreset_costs, numbered, random_centers
 from scipy.stats import chi2
 
 from probi import Nodes, _parallel, expected_cost, expected_distances, one_medians
@@ -21,14 +21,8 @@ from probi.medians import paper_medians
 STANDARD_ERRORS, ERROR_RATE = 4.0, 1e-4
 
 
-def uncertain(n=1000, k=4, seed=0, dtype=np.float64, **options):
-    """Uncertain nodes in clusters, some absent at times, with weights and with their numbers as ids."""
-    X, _ = blobs(n=n, k=k, seed=seed, **options)
-    rng = np.random.default_rng(seed)
-    probabilities = rng.integers(1, 5, X.shape[:2]) / (5.0 * X.shape[1])
-    return Nodes.from_dense(
-        X.astype(dtype), probabilities.astype(dtype), weights=rng.integers(1, 4, n), ids=np.arange(n)
-    )  # fmt: skip
+def uncertain(n=1000, **options):
+    return numbered(n, **options)
 
 
 @pytest.fixture

@@ -191,6 +191,20 @@ def as_weights(weights: Any, n_nodes: int) -> Array:
     return frozen(array)
 
 
+def as_index(index: Any, n_nodes: int) -> Array:
+    """Return numbers of nodes, counted from the start; negative ones count from the end."""
+    chosen = np.asarray(index)
+    if chosen.size == 0:
+        chosen = chosen.astype(np.int64)
+    if chosen.dtype.kind not in "iu" or chosen.ndim != 1:
+        raise InputError(f"Node numbers must be 1-D and integers, not {chosen.dtype} of shape {chosen.shape}.")
+    if chosen.size and not (-n_nodes <= chosen.min() and chosen.max() < n_nodes):
+        worst = chosen.max() if chosen.max() >= n_nodes else chosen.min()
+        raise IndexError(f"There is no node {worst}: the numbers go from 0 to {n_nodes - 1}.")
+    chosen = chosen.astype(np.int64)
+    return np.where(chosen < 0, chosen + n_nodes, chosen)
+
+
 def as_ids(ids: Any, n_nodes: int) -> Array | None:
     """Return checked, frozen ids, if there are any."""
     if ids is None:

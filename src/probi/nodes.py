@@ -11,6 +11,7 @@ from probi import _parallel
 from probi._checks import (
     as_floats,
     as_ids,
+    as_index,
     as_weights,
     check_offsets,
     check_points,
@@ -413,16 +414,7 @@ class Nodes:
 
         A number may come more than once; negative ones count from the end.
         """
-        chosen = np.asarray(index)
-        if chosen.size == 0:
-            chosen = chosen.astype(np.int64)
-        if chosen.dtype.kind not in "iu" or chosen.ndim != 1:
-            raise InputError(f"Node numbers must be 1-D and integers, not {chosen.dtype} of shape {chosen.shape}.")
-        if chosen.size and not (-len(self) <= chosen.min() and chosen.max() < len(self)):
-            worst = chosen.max() if chosen.max() >= len(self) else chosen.min()
-            raise IndexError(f"There is no node {worst}: the numbers go from 0 to {len(self) - 1}.")
-        chosen = chosen.astype(np.int64)
-        chosen = np.where(chosen < 0, chosen + len(self), chosen)
+        chosen = as_index(index, len(self))
         if self.is_certain:
             rows, offsets = chosen, np.arange(len(chosen) + 1)
         else:

@@ -390,3 +390,29 @@ def test_ids_called_like_columns_of_the_results_are_renamed(tmp_path, capsys):
     assert table["row_"].to_pylist() == ["a", "b"]
     assert table["cluster_"].to_pylist() == ["x", "y"]
     assert table["row"].to_pylist() == [1, 3]
+
+
+# -- names of ids, and files of earlier runs ------------------------------------------------------------------------
+
+
+def test_a_column_of_ids_keeps_its_name(tmp_path, capsys):
+    columns = {"sensor" if name == "id" else name: values for name, values in COLUMNS.items()}
+    path = write(tmp_path / "x.parquet", columns)
+    settings = (*SETTINGS, "--id", "sensor")
+    probi(capsys, "cluster", path, "-k", 3, *settings, "-o", tmp_path / "out")
+    found = pq.read_table(tmp_path / "out" / "assignment.parquet")
+    assert found["sensor"].to_pylist() == NODES.ids.tolist()
+    assert "id" not in found.column_names
+    for to in ("long", "nested"):
+        probi(
+            capsys, "convert", path, "--layout", "long", "--id", "sensor", "--to", to, "-o", tmp_path / f"{to}.parquet"
+        )
+        assert "sensor" in pq.read_schema(tmp_path / f"{to}.parquet").names
+
+
+def test_an_assignment_that_does_not_fit_the_centers_is_not_left(path, tmp_path, capsys):
+    out = tmp_path / "out"
+    probi(capsys, "cluster", path, "-k", 3, *SETTINGS, "-o", out)
+    assert (out / "assignment.parquet").is_file()
+    probi(capsys, "cluster", path, "-k", 2, *SETTINGS, "-o", out, "--no-assign")
+    assert not (out / "assignment.parquet").exists()

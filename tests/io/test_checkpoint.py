@@ -168,7 +168,7 @@ def test_checkpoints_are_written_every_so_many_nodes(tmp_path, monkeypatch):
     summarize(reader, Summary(2, random_state=0), checkpoint=checkpoint, on_batch=look)
     assert seen == [0, 0, 0, 6, 6, 6, 12, 12, 12, 18]  # before what is due after this batch
     assert Summary.load(checkpoint.path).about["checkpoint"]["counts"]["nodes"] == 20
-    checkpoint.remove()
+    checkpoint.path.unlink()
     assert not checkpoint.path.exists()
 
 

@@ -107,7 +107,8 @@ def cluster_files(
 def _finish(outcome: Outcome, folder: Path | None, talk: Talk, as_json: bool) -> None:
     """Write the results and show them."""
     if folder is not None:
-        outcome.write(folder, talk)
+        with talk.progress("Writing"):
+            outcome.write(folder, talk)
         talk.say(f"Results are in {folder}.")
     outcome.tell(as_json)
 

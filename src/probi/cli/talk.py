@@ -4,9 +4,11 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -48,35 +50,44 @@ class Talk:
 
 
 class Progress:
-    """How far something is."""
+    """How far something is: a bar that shows itself when it takes long, also if nothing is reported meanwhile."""
 
     def __init__(self, what: str, unit: str, shown: bool) -> None:
-        self._what, self._unit, self._shown = what, unit, shown
+        self._what, self._unit = what, unit
         self._start = time.monotonic()
         self._first: int | None = None
         self._bar: Any = None
+        self._lock = threading.Lock()
+        self._timer = threading.Timer(PATIENCE_SECONDS, self._show)
+        self._timer.daemon = True
+        if shown:
+            self._timer.start()
+
+    def _show(self) -> None:
+        with self._lock:
+            if self._timer.finished.is_set():  # closed meanwhile
+                return
+            bar = _bar()
+            self._task = bar.add_task(self._what, total=None, note="")
+            bar.start()
+            self._bar = bar
 
     def update(self, n_done: int, fraction: float | None) -> None:
         """So many are done, which is this share of all, if that is known."""
-        if not self._shown:
-            return
         if self._first is None:
             self._first = n_done  # what was done before a stop does not count as speed
-        elapsed = time.monotonic() - self._start
         if self._bar is None:
-            if elapsed < PATIENCE_SECONDS:
-                return
-            self._bar = _bar()
-            self._task = self._bar.add_task(self._what, total=None, note="")
-            self._bar.start()
-        rate = (n_done - self._first) / max(elapsed, 1e-9)
+            return
+        rate = (n_done - self._first) / max(time.monotonic() - self._start, 1e-9)
         note = f"{n_done:,} {self._unit}, {rate:,.0f} a second, {memory_megabytes():,.0f} MB"
         self._bar.update(self._task, completed=fraction or 0.0, total=None if fraction is None else 1.0, note=note)
 
     def close(self) -> None:
         """Take the bar away."""
-        if self._bar is not None:
-            self._bar.stop()
+        self._timer.cancel()
+        with self._lock:
+            if self._bar is not None:
+                self._bar.stop()
 
 
 def _bar() -> Any:
@@ -100,6 +111,11 @@ def memory_megabytes() -> float:
 
 def peak_megabytes() -> float:
     """Largest memory of this process so far; 0 where the system does not tell."""
+    status = Path("/proc/self/status")
+    if status.is_file():
+        # Linux: getrusage would also count the process that started this one.
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024 / 1e6
     try:
         import resource
     except ImportError:  # Windows

@@ -210,7 +210,11 @@ class Assembly:
         assert ids is not None  # a long table has ids
         again = self.seen.again(ids)
         return [
-            Fault(int(starts[node]), f"goes on with node {_shown(ids[node])}, whose rows do not stand together")
+            Fault(
+                int(starts[node]),
+                f"goes on with node {_shown(ids[node])}, whose rows do not stand together",
+                advice="Sort the file by the column of ids, or let probi put them together in memory: --gather.",
+            )
             for node in np.flatnonzero(again)
         ]
 
@@ -280,12 +284,8 @@ def _left(rows: Rows, starts: NDArray[np.int64], out: _LeftOut) -> tuple[Rows, N
 
 def _sentence(rejected: Rejected, fault: Fault) -> str:
     if fault.missing:
-        advice = "Fill it in, or leave such rows or nodes out: --missing skip-row, --missing skip-node."
-    elif "do not stand together" in fault.reason:
-        advice = "Sort the file by the column of ids, or let probi put them together in memory: --gather."
-    else:
-        advice = "Mend it, or leave such nodes out: --on-bad skip."
-    return f"{rejected}. {advice}"
+        return f"{rejected}. Fill it in, or leave such rows or nodes out: --missing skip-row, --missing skip-node."
+    return f"{rejected}. {fault.advice}"
 
 
 def _too_many(most: int) -> str:

@@ -110,10 +110,6 @@ class Checkpoint:
         saved.save(self.path)
         self._n_saved = counts.nodes
 
-    def remove(self) -> None:
-        """Forget it: the run is over."""
-        self.path.unlink(missing_ok=True)
-
 
 def _identity(reader: Reader, file: int) -> dict[str, Any]:
     """What a file is recognised by; standard input by its first bytes."""

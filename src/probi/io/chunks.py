@@ -188,7 +188,7 @@ class _Npy:
         try:
             array = np.load(source.path, mmap_mode="r", allow_pickle=False)
         except ValueError as error:
-            if "Python objects" in str(error) or "dtype" in str(error):
+            if "Python objects" in str(error):
                 raise InputError("it holds Python objects, which probi does not load: that could run code.") from None
             raise
         if not isinstance(array, np.ndarray) or array.ndim not in (1, 2, 3) or (array.ndim == 1) != bool(

@@ -17,11 +17,12 @@ LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 class Fault(NamedTuple):
-    """One row that cannot be used. ``missing``: only because a value is not there."""
+    """One row that cannot be used, and what to do about it. ``missing``: only because a value is not there."""
 
     row: int
     reason: str
     missing: bool = False
+    advice: str = "Mend it, or leave such nodes out: --on-bad skip."
 
 
 def find_faults(

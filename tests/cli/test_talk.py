@@ -1,0 +1,58 @@
+"""What the command line shows while it works."""
+
+import contextlib
+import io
+import re
+import time
+
+from probi.cli import talk
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@contextlib.contextmanager
+def terminal(monkeypatch, patience=0.05):
+    """What a terminal shows; set up inside the test, because pytest puts its own standard error back before it."""
+    monkeypatch.setattr(talk, "PATIENCE_SECONDS", patience)
+    monkeypatch.setenv("TERM", "xterm")
+    with contextlib.redirect_stderr(Terminal()) as found:
+        yield found
+
+
+def test_a_bar_shows_itself_though_nothing_is_reported(monkeypatch):
+    with terminal(monkeypatch) as found, talk.Talk().progress("Solving"):
+        time.sleep(0.5)
+    assert "Solving" in found.getvalue()
+
+
+def test_rate_and_memory_are_shown(monkeypatch):
+    with terminal(monkeypatch) as found, talk.Talk().progress("Reading") as bar:
+        for n in range(10):
+            time.sleep(0.05)
+            bar.update(1000 * n, n / 10)
+        time.sleep(0.3)
+    assert re.search(r"[\d,]+ nodes, [\d,]+ a second, [\d,]+ MB", found.getvalue())
+
+
+def test_what_is_quick_shows_nothing(monkeypatch):
+    with terminal(monkeypatch, patience=5.0) as found, talk.Talk().progress("Reading") as bar:
+        bar.update(10, 0.5)
+    assert found.getvalue() == ""
+
+
+def test_quiet_shows_nothing(monkeypatch):
+    with terminal(monkeypatch) as found, talk.Talk(quiet=True).progress("Reading") as bar:
+        time.sleep(0.2)
+        bar.update(10, 0.5)
+    assert found.getvalue() == ""
+
+
+def test_peak_memory_is_that_of_this_process():
+    before = talk.peak_megabytes()
+    block = bytearray(b"x" * 200_000_000)
+    assert talk.peak_megabytes() >= max(before, 200.0)
+    assert talk.memory_megabytes() <= talk.peak_megabytes() * 1.01
+    del block

@@ -43,7 +43,11 @@ ALL_PEERS = (
     Peer("P-LLOYD++ on all data", "nodes", "all", options=(("preset", "paper"),)),
     Peer("uniform sample + P-LLOYD++", "nodes", "uniform", options=(("preset", "paper"),)),
     Peer("BICO 0.1.5", "realizations", "bico", ("bico==0.1.5",), is_stream=True),
-    Peer("MiniBatchKMeans", "realizations", "minibatch", ("scikit-learn",), is_stream=True),
+    Peer(
+        "MiniBatchKMeans, one pass", "realizations", "minibatch_stream", ("scikit-learn",), (("batch", 50_000),), True
+    ),
+    # Draws batches from an array in memory until it does not improve; it need not see all points.
+    Peer("MiniBatchKMeans", "realizations", "minibatch", ("scikit-learn",)),
     Peer("Birch", "realizations", "birch", ("scikit-learn",), (("threshold", 0.1),), is_stream=True),
     Peer("KMeans of gravity centers (UK-means)", "gravity", "kmeans", ("scikit-learn",)),
     Peer("ELKI UK-means", "equal nodes", "UKMeans"),

@@ -5,10 +5,10 @@ seconds (best of the runs), centers of each run, peak memory.
 """
 
 import json
-import resource
 import sys
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 
@@ -18,15 +18,23 @@ warnings.filterwarnings("ignore")
 def bico(points, k, seed, options):
     import bico as package
 
-    return (
-        package.BICO(k, summary_size=options["size"], random_state=seed, fit_coreset=True).fit(points).cluster_centers_
-    )
+    model = package.BICO(k, summary_size=options["size"], random_state=seed, fit_coreset=True)
+    return model.fit(np.asarray(points, np.float64)).cluster_centers_
 
 
 def minibatch(points, k, seed, options):
     from sklearn.cluster import MiniBatchKMeans
 
     return MiniBatchKMeans(k, random_state=seed, n_init=3).fit(points).cluster_centers_
+
+
+def minibatch_stream(points, k, seed, options):
+    from sklearn.cluster import MiniBatchKMeans
+
+    model = MiniBatchKMeans(k, random_state=seed, n_init=3)
+    for start in range(0, len(points), options["batch"]):
+        model.partial_fit(points[start : start + options["batch"]])
+    return model.cluster_centers_
 
 
 def birch(points, k, seed, options):
@@ -60,16 +68,28 @@ def medoids(points, k, seed, options):
     return some[found.medoids]
 
 
-MODELS = {"bico": bico, "minibatch": minibatch, "birch": birch, "kmeans": kmeans, "medoids": medoids}
+def peak_megabytes():
+    # Not getrusage, which also counts the process that started this one.
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) * 1024 / 1e6
 
-points = np.ascontiguousarray(np.load(sys.argv[1]), np.float64)
+
+MODELS = {
+    "bico": bico,
+    "minibatch": minibatch,
+    "minibatch_stream": minibatch_stream,
+    "birch": birch,
+    "kmeans": kmeans,
+    "medoids": medoids,
+}
+
+points = np.ascontiguousarray(np.load(sys.argv[1]))
 options = json.loads(sys.argv[2])
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+before = peak_megabytes()
 times, centers = [], []
 for seed in range(options["runs"]):
     start = time.perf_counter()
     found = MODELS[options["model"]](points, options["n_clusters"], seed, options)
     times.append(time.perf_counter() - start)
     centers.append(np.asarray(found).tolist())
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-print(json.dumps({"seconds": min(times), "centers": centers, "peak_mb": peak, "data_mb": before}))
+print(json.dumps({"seconds": min(times), "centers": centers, "peak_mb": peak_megabytes(), "data_mb": before}))

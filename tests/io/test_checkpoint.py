@@ -177,12 +177,12 @@ def test_a_node_that_comes_back_after_the_stop(tmp_path, monkeypatch):
     tiny(monkeypatch, 4)
     ids = [*"aabbccddeeffgghh", "a", "a"]
     path = write(tmp_path / "x.parquet", {"id": ids, "x": np.arange(18.0)})
-    with pytest.raises(InputError, match="do not stand together"):
+    with pytest.raises(InputError, match="does not stand together"):
         run(path, new_folder(tmp_path), layout="long")
     folder = new_folder(tmp_path)
     with pytest.raises(StoppedError):
         run(path, folder, layout="long", stop=3)
-    with pytest.raises(InputError, match="do not stand together"):
+    with pytest.raises(InputError, match="does not stand together"):
         run(path, folder, layout="long")
 
 

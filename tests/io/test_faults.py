@@ -29,12 +29,8 @@ BAD, MISSING = "leave such nodes out: --on-bad skip", "leave such rows or nodes 
 
 def check(path, plain, number, rows, row, reason, advice=BAD, line=True, **options):
     """The node ``number`` is bad because of ``row``, and is in ``rows``; rows count from 1."""
-    told = (
-        f"{path}, row {row} (line {row + 1}) {reason}"
-        if line and path.suffix == ".csv"
-        else f"{path}, row {row} {reason}"
-    )
-    with pytest.raises(InputError, match=re.escape(told)) as error:
+    where = f"{path}, row {row} (line {row + 1})" if line and path.suffix == ".csv" else f"{path}, row {row}"
+    with pytest.raises(InputError, match=rf"{re.escape(where)}( of node \S+)? {re.escape(reason)}") as error:
         read_nodes(path, **options)
     assert advice in str(error.value)
     batches = batches_of(path, on_bad="skip", **options)
@@ -143,7 +139,7 @@ def test_a_small_excess_is_one_in_float64_and_none_in_float32(tmp_path):
 def test_what_does_not_fit_in_float32(tmp_path):
     path = write(tmp_path / "x.parquet", planted(POINTS, "points", [("x1", 3, 1e39)]))
     assert len(read_nodes(path, layout="points")) == 4
-    with pytest.raises(InputError, match=r"row 3 has 1e\+39 in column 'x1', so large"):
+    with pytest.raises(InputError, match=r"row 3 of node .* has 1e\+39 in column 'x1', so large"):
         read_nodes(path, layout="points", dtype="float32")
     assert len(read_nodes(path, layout="points", dtype="float32", on_bad="skip")) == 3
 
@@ -209,7 +205,7 @@ def test_rows_with_too_few_or_too_many_cells(tmp_path, cells, n):
 def test_a_node_that_comes_back(tmp_path, format):
     path = write(tmp_path / f"x.{format}", planted(PLAIN, "long", [("id", 7, "a")]))
     advice = "Sort the file by the column of ids, or let probi put them together in memory: --gather."
-    check(path, PLAIN, 3, [7], 7, "goes on with node 'a', whose rows do not stand together", advice)
+    check(path, PLAIN, 3, [7], 7, "does not stand together with the other rows of its node", advice)
     nodes = read_nodes(path, gather=True, weight="weight", probability="probability", on_bad="skip")
     assert nodes.ids.tolist() == ["b", "c"]  # together a has 1.25
 
@@ -286,7 +282,7 @@ def test_rows_without_an_id_at_a_border_belong_to_no_other_node(tmp_path):
 def test_what_is_left_without_the_missing_rows_is_looked_at_again(tmp_path):
     changes = [("x0", 4, None), ("probability", 4, 0.5), ("probability", 5, 0.75), ("probability", 6, 0.75)]
     path = write(tmp_path / "x.csv", planted(PLAIN, "long", changes))
-    with pytest.raises(InputError, match=r"row 5 \(line 6\) begins a node \(2 rows\) .* sum to 1.5"):
+    with pytest.raises(InputError, match=r"row 5 \(line 6\) of node \S+ begins a node \(2 rows\) .* sum to 1.5"):
         read_nodes(path, missing="skip-row")
     batches = batches_of(path, missing="skip-row", on_bad="skip")
     assert (batches[-1].counts.missing, batches[-1].counts.rejected) == (1, 2)
@@ -315,3 +311,12 @@ def test_a_node_of_too_many_rows(tmp_path, monkeypatch):
     path = write(tmp_path / "y.parquet", columns_of(PLAIN, "nested"))
     with pytest.raises(InputError, match=r"row 3 begins a node of more than 2 rows"):
         read_nodes(path, most_node_rows=2)
+
+
+def test_the_node_is_named_where_it_has_a_name(tmp_path):
+    columns = {"a": ["u", "u", "v"], "b": [1, 1, 2], "x": [0.0, 1.0, None], "p": [0.5, 0.5, 1.0]}
+    path = write(tmp_path / "x.csv", columns)
+    with pytest.raises(InputError, match=r"row 3 \(line 4\) of node \('v', 2\) has no value in column 'x'"):
+        read_nodes(path, layout="long", id=["a", "b"])
+    with pytest.raises(InputError, match=r"row 3 \(line 4\) has no value in column 'x'"):
+        read_nodes(path, layout="points", features=["x"])

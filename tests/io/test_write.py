@@ -65,14 +65,14 @@ def test_which_of_several(tmp_path):
 
 
 def test_an_assignment_of_no_nodes_is_a_table_too(tmp_path):
-    with assignment_file(tmp_path / "a.parquet", ["x.csv"]):
+    with assignment_file(tmp_path / "a.parquet"):
         pass
     assert pq.read_table(tmp_path / "a.parquet").num_rows == 0
 
 
 def test_an_assignment_that_fails_is_not_there(tmp_path):
     def fail():
-        with assignment_file(tmp_path / "a.parquet", ["x.csv"]):
+        with assignment_file(tmp_path / "a.parquet"):
             raise InputError("row 3")
 
     with pytest.raises(InputError, match="row 3"):

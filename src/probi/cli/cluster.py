@@ -1,5 +1,6 @@
 """probi cluster, summarize, merge, solve."""
 
+import contextlib
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from probi.cli import options as opt
+from probi.cli.elsewhere import PART_MEGABYTES, Elsewhere
 from probi.cli.inspect import print_summary
 from probi.cli.outcome import Outcome
 from probi.cli.talk import Talk
@@ -20,6 +22,7 @@ from probi.cli.work import (
     stoppable,
     summarize_files,
 )
+from probi.engines._work import Recipe
 from probi.errors import InputError
 from probi.io.reader import Options
 from probi.summary import Summary
@@ -32,6 +35,7 @@ EVERY = 1_000_000
     "probi cluster covertype.parquet --layout groups --group-size 10 -k 20 -o out",
     "zcat gps.csv.gz | probi cluster - -k 12 --layout long --id trip --lonlat lon,lat",
     "probi cluster 'part-*.parquet' -k 2:30 -o out --checkpoint run.probi",
+    "probi cluster /shared/days -k 20 -o out --engine dask --workers tcp://scheduler:8786",
 )
 @opt.reads_nodes
 def cluster(
@@ -48,6 +52,9 @@ def cluster(
     ] = True,
     checkpoint: opt.Checkpoint = None,
     checkpoint_every: opt.Every = EVERY,
+    engine: opt.Engine = "local",
+    workers: opt.Workers = None,
+    part_size: opt.PartSize = PART_MEGABYTES,
     json: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
@@ -59,7 +66,8 @@ def cluster(
     with stoppable(checkpoint):
         cluster_files(
             Talk(quiet), files, opt.numbers_of_clusters(clusters), reading, output, seed=seed, size=size,
-            preset=preset, n_init=n_init, assign=assign, checkpoint=checkpoint, every=checkpoint_every, as_json=json,
+            preset=preset, n_init=n_init, assign=assign, checkpoint=checkpoint, every=checkpoint_every,
+            elsewhere=Elsewhere.checked(engine, workers, part_size, checkpoint), as_json=json,
         )  # fmt: skip
 
 
@@ -77,9 +85,10 @@ def cluster_files(
     assign: bool = True,
     checkpoint: Path | None = None,
     every: int = EVERY,
+    elsewhere: Elsewhere | None = None,
     as_json: bool = False,
 ) -> None:
-    """Do the main job; see :func:`cluster`."""
+    """Do the main job; see :func:`cluster`. With ``elsewhere`` the workers of an engine read the files."""
     clock = Clock()
     parameters = _parameters(files, reading, k=ks, size=size, preset=preset, n_init=n_init, seed=seed)
     reader = open_reader(talk, files, reading)
@@ -87,17 +96,26 @@ def cluster_files(
     if output is not None:
         results_folder(output, reader)
     rejects = None if output is None else output / "rejected.csv"
-    with clock.timed("read"):
-        summary, counts = summarize_files(talk, reader, summary, parameters, rejects, checkpoint, every)
-    sources = [str(source) for source in reader.sources]
-    with clock.timed("solve"):
-        results = solve_all(talk, summary, ks, n_init, seed, sources[0])
-    tallies = []
-    if output is not None and assign and all(source.size is not None for source in reader.sources):
-        with clock.timed("assign"):
-            tallies = assign_files(talk, reader, results, output / "assignment.parquet")
-    elif output is not None and assign:
-        talk.say("No assignment.parquet: a stream cannot be read twice. Use probi assign on a copy of it.")
+    with contextlib.ExitStack() as stack:
+        workers = None if elsewhere is None else stack.enter_context(elsewhere.workers(talk, reader))
+        with clock.timed("read"):
+            if workers is None:
+                summary, counts = summarize_files(talk, reader, summary, parameters, rejects, checkpoint, every)
+            else:
+                summary, counts = workers.summarize(Recipe.checked(ks[-1], size, preset, seed), rejects)
+        sources = [str(source) for source in reader.sources]
+        with clock.timed("solve"):
+            results = solve_all(talk, summary, ks, n_init, seed, sources[0])
+        tallies = []
+        if output is not None and assign and all(source.size is not None for source in reader.sources):
+            path = output / "assignment.parquet"
+            with clock.timed("assign"):
+                if workers is None:
+                    tallies = assign_files(talk, reader, results, path)
+                else:
+                    tallies = workers.assign(results, path)
+        elif output is not None and assign:
+            talk.say("No assignment.parquet: a stream cannot be read twice. Use probi assign on a copy of it.")
     outcome = Outcome(summary, reader.space, results, parameters, seed, clock, sources, counts, tallies)
     _finish(outcome, output, talk, as_json)
     if checkpoint is not None:

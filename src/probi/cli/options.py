@@ -13,6 +13,7 @@ from probi.errors import InputError
 from probi.io.reader import MOST_NODE_ROWS, Options
 
 READING = "Reading"
+ENGINES = "More than one process"
 
 Files = Annotated[
     list[str], typer.Argument(metavar="FILE...", help="Files, folders, patterns, or - for standard input.")
@@ -41,6 +42,25 @@ Checkpoint = Annotated[
     Path | None, typer.Option("--checkpoint", help="Save the state here; run the command again to go on from it.")
 ]
 Every = Annotated[int, typer.Option("--checkpoint-every", min=1, metavar="NODES", help="Nodes between two saves.")]
+Engine = Annotated[
+    Literal["local", "dask", "spark"],
+    typer.Option(
+        "--engine", metavar="NAME", help="Who reads: local (this process), dask or spark.", rich_help_panel=ENGINES
+    ),
+]
+Workers = Annotated[
+    str | None,
+    typer.Option(
+        "--workers",
+        metavar="WHERE",
+        help="Workers on this machine, or the scheduler's address.",
+        rich_help_panel=ENGINES,
+    ),
+]
+PartSize = Annotated[
+    int,
+    typer.Option("--part-size", metavar="MB", min=1, help="What a worker reads at a time.", rich_help_panel=ENGINES),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No talk on standard error, errors excepted.")]
 Centers = Annotated[

@@ -8,7 +8,7 @@ from typing import Any
 
 from probi.cli.talk import Interrupts, Talk
 from probi.errors import InputError
-from probi.io.assemble import Counts
+from probi.io.assemble import Batch, Counts
 from probi.io.assign import Tally, assign_all
 from probi.io.checkpoint import Checkpoint
 from probi.io.reader import Options, Reader
@@ -91,11 +91,16 @@ def summarize_files(
             )
         except StoppedError as stop:
             raise StoppedError(f"{stop} {_how_to_go_on(checkpoint)}") from None
+    check_counts(talk, reader, counts, rejects)
+    return summary, counts
+
+
+def check_counts(talk: Talk, reader: Reader, counts: Counts, rejects: Path | None) -> None:
+    """Say what was left out; an error if that is everything."""
     if counts.nodes == 0:
         what = f"{counts.rows:,} rows, but none that can be used" if counts.rows else "no rows"
         raise InputError(f"{_name(reader)} has {what}: there is nothing to cluster.")
     _say_what_was_left_out(talk, counts, rejects)
-    return summary, counts
 
 
 @contextmanager
@@ -150,10 +155,10 @@ def assign_reader(talk: Talk, reader: Reader, centers: Sequence[Any], path: Path
     """Assign all nodes of a reader; write them if there is a path."""
     with talk.progress("Assigning") as bar:
 
-        def go(file: Any) -> list[Tally]:
-            return assign_all(reader, centers, file, lambda batch: bar.update(batch.counts.nodes, batch.fraction))
+        def show(batch: Batch) -> None:
+            bar.update(batch.counts.nodes, batch.fraction)
 
         if path is None:
-            return go(None)
-        with assignment_file(path, [str(source) for source in reader.sources], reader.id_name) as file:
-            return go(file)
+            return assign_all(reader, centers, on_batch=show)
+        with assignment_file(path) as file:
+            return assign_all(reader, centers, file.write, show)

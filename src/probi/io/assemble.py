@@ -10,7 +10,7 @@ import pyarrow.types as kind
 from numpy.typing import NDArray
 
 from probi.errors import InputError
-from probi.io.chunks import COORDINATES
+from probi.io.chunks import COORDINATES, Chunk
 from probi.io.faults import Fault, find_faults
 from probi.io.rows import FILE, Rejected, Rows, joined
 from probi.io.seen import Seen
@@ -68,6 +68,7 @@ class Assembly:
     reader: "Reader"
     start: Position
     counts: Counts
+    stop: Position | None = None  # where a node begins that is not ours any more
     seen: Seen = field(default_factory=Seen)
     fraction: float | None = None
     id_types: dict[str, str] = field(default_factory=dict)
@@ -80,9 +81,11 @@ class Assembly:
         start = Position() if gather else self.start
         waiting: list[Rows] = []
         for file in range(start.file, len(self.reader.sources)):
+            if self.stop is not None and Position(file, 0) >= self.stop:
+                break
             opened = self.reader.opened(file)
             skip = start.row if file == start.file else 0
-            for chunk in opened.chunks(columns, skip):
+            for chunk in _up_to(opened.chunks(columns, skip), file, self.stop):
                 self._check_types(chunk.table.schema, file)
                 self.fraction = self.reader.fraction(file, chunk.done, opened.total)
                 if gather:
@@ -212,7 +215,7 @@ class Assembly:
         return [
             Fault(
                 int(starts[node]),
-                f"goes on with node {_shown(ids[node])}, whose rows do not stand together",
+                "does not stand together with the other rows of its node",
                 advice="Sort the file by the column of ids, or let probi put them together in memory: --gather.",
             )
             for node in np.flatnonzero(again)
@@ -234,13 +237,20 @@ class Assembly:
                 node = int(np.searchsorted(starts, fault.row, side="right")) - 1
                 gone = range(int(starts[node]), int(stops[node]))
             else:
-                raise InputError(_sentence(rows.rejected(fault.row, fault.reason, self._names), fault))
+                reason = self._of_node(rows, fault.row) + fault.reason
+                raise InputError(_sentence(rows.rejected(fault.row, reason, self._names), fault))
             number = int(rows.where[fault.row]) % FILE + 1
             new = [row for row in gone if row not in out.reasons]
             if fault.missing and options.missing != "error":
                 out.missing.update(new)
             out.reasons.update(dict.fromkeys(new, f"belongs to a node that is left out for row {number}"))
             out.reasons[fault.row] = fault.reason
+
+    def _of_node(self, rows: Rows, row: int) -> str:
+        """To which node a row belongs, where its id tells, as part of a sentence."""
+        columns, one = self.reader.columns, rows.table.slice(row, 1)
+        ids = labels(one, columns.ids)
+        return f"of node {_shown(ids[0])} " if ids is not None and has_ids(one, columns)[0] else ""
 
     def _incomplete(self, rows: Rows) -> Batch:
         """Last rows of a file that are no group."""
@@ -260,6 +270,18 @@ class Assembly:
     def _span(self, rows: Rows) -> str:
         first, last = int(rows.where.min()), int(rows.where.max())
         return f"{self._names[first // FILE]}, rows {first % FILE + 1} to {last % FILE + 1}"
+
+
+def _up_to(chunks: Iterator[Chunk], file: int, stop: Position | None) -> Iterator[Chunk]:
+    """Chunks of a file, and no row of it from the stop on."""
+    for chunk in chunks:
+        n_left = chunk.table.num_rows if stop is None or stop.file != file else stop.row - chunk.row
+        if n_left < chunk.table.num_rows:
+            if n_left > 0:
+                unread = {row: what for row, what in chunk.unread.items() if row < n_left}
+                yield replace(chunk, table=chunk.table.slice(0, n_left), unread=unread)
+            return
+        yield chunk
 
 
 class _LeftOut(NamedTuple):

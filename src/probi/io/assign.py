@@ -6,13 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from probi.distances import expected_distances
 from probi.io.assemble import Batch
+from probi.io.parts import Part
 from probi.io.reader import Reader
 from probi.io.rows import FILE
-from probi.io.write import AssignmentFile
+from probi.io.write import assignment_table
 from probi.nodes import Nodes
 
 Array = NDArray[Any]
@@ -93,6 +95,23 @@ class Tally:
             if len(self.between) > N_SHOWN:
                 heapq.heappop(self.between)
 
+    def restore_between(self, entries: Sequence[Sequence[Any]]) -> None:
+        """Take nodes between clusters from what :func:`dataclasses.asdict` made of them, on its way as JSON."""
+        self.between = [(ratio, order, Between(*entry)) for ratio, order, entry in entries]
+
+    def add(self, other: "Tally") -> None:
+        """Add the sums of the nodes that come next."""
+        for ratio, order, entry in other.between:
+            heapq.heappush(
+                self.between, (ratio, order - self.n_nodes, entry._replace(order=entry.order + self.n_nodes))
+            )
+        for _ in range(len(self.between) - N_SHOWN):
+            heapq.heappop(self.between)
+        self.cost += other.cost
+        self.counts += other.counts
+        self.n_between += other.n_between
+        self.n_nodes += other.n_nodes
+
     def most_between(self) -> list[Between]:
         """Nodes that are nearest to a tie first."""
         return sorted(entry for _, _, entry in self.between)
@@ -101,20 +120,24 @@ class Tally:
 def assign_all(
     reader: Reader,
     centers: Sequence[Array],
-    file: AssignmentFile | None,
+    write: Callable[[pa.Table], None] = lambda table: None,
     on_batch: Callable[[Batch], None] = lambda batch: None,
+    part: Part | None = None,
 ) -> list[Tally]:
-    """Assign every node to each set of centers; write it, and return the sums of each set."""
+    """Assign every node, or those of a part, to each set of centers; return the sums of each set.
+
+    ``write`` gets a table a batch, a row a node.
+    """
     tallies = [Tally(np.asarray(places)) for places in centers]
-    for batch in reader.batches():
+    sources = [str(source) for source in reader.sources]
+    for batch in reader.batches() if part is None else reader.batches(part.start, stop=part.stop):
         if len(batch.nodes):
             columns: dict[str, Array] = {}
             names = _namer(reader, batch)
             for tally in tallies:
                 suffix = f"_{len(tally.centers)}" if len(tallies) > 1 else ""
                 columns |= tally.columns(batch.nodes, names, suffix)
-            if file is not None:
-                file.write(batch, columns)
+            write(assignment_table(batch, columns, sources, reader.id_name))
         on_batch(batch)
     return tallies
 

@@ -17,6 +17,9 @@ from probi.tables.columns import Columns
 COORDINATES = 1 << 20
 MOST_ROWS = 1 << 17
 
+# Bytes of an array that are not cut further between workers; a row group of Parquet has about as many.
+PIECE = 1 << 23
+
 
 class Unread(NamedTuple):
     """Why a row could not be read, and the text that stands there: in one column, or the whole line."""
@@ -48,6 +51,9 @@ class TableFile(Protocol):
     schema: pa.Schema
     first: pa.Table  # some first rows
     total: int | None  # what ``done`` ends at, if known
+    # Rows where reading may as well begin as at the start, with the bytes up to the next; one where only that is known.
+    pieces: list[tuple[int, int]]
+    n_rows: int | None  # where they are known without reading
 
     def chunks(self, columns: Columns, skip: int) -> Iterator[Chunk]:
         """Columns that play a role, from row ``skip`` on."""
@@ -59,6 +65,8 @@ def open_file(source: Source, **csv_options: Any) -> TableFile:
     from probi.io.csv import CsvFile
 
     with trouble_in(source):
+        if source.tables is not None:
+            return _Tables(source)
         if source.format == "parquet":
             return _Parquet(source)
         if source.format == "ipc":
@@ -104,6 +112,10 @@ class _Parquet:
         self._file = pq.ParquetFile(_seekable(source), memory_map=False)
         self.schema = self._file.schema_arrow
         self.total: int | None = self._file.metadata.num_rows
+        self.n_rows: int | None = self.total
+        groups = [self._file.metadata.row_group(g) for g in range(self._file.num_row_groups)]
+        self._starts = np.concatenate([[0], np.cumsum([group.num_rows for group in groups])]).astype(np.int64)
+        self.pieces = [(int(row), group.total_byte_size) for row, group in zip(self._starts, groups, strict=False)]
         # By row group and a few rows only: decoding the whole of it would take its memory.
         batches = self._file.iter_batches(batch_size=1000, row_groups=[0] if self._file.num_row_groups else [])
         self.first = pa.Table.from_batches(list(islice(batches, 1)), self.schema)
@@ -111,13 +123,11 @@ class _Parquet:
     def chunks(self, columns: Columns, skip: int) -> Iterator[Chunk]:
         names = columns.used
         with trouble_in(self._source):
-            sizes = [self._file.metadata.row_group(g).num_rows for g in range(self._file.num_row_groups)]
-            starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-            group = max(0, int(np.searchsorted(starts, skip, side="right")) - 1)
-            row = int(starts[group])
+            group = max(0, int(np.searchsorted(self._starts, skip, side="right")) - 1)
+            row = int(self._starts[group])
             batches = self._file.iter_batches(
                 batch_size=rows_of_a_chunk(self.first, names),
-                row_groups=list(range(group, len(sizes))),
+                row_groups=list(range(group, self._file.num_row_groups)),
                 columns=names,
             )
             for batch in batches:
@@ -140,6 +150,7 @@ class _Ipc:
                 self._data.seek(0)
             self._stream = pa.ipc.open_stream(self._data)
         self.schema = (self._file or self._stream).schema
+        self.pieces, self.n_rows = one_piece(source)
         self._head: list[pa.RecordBatch] = []
         if self._file is not None:
             self.total = self._file.num_record_batches  # rows are told only by reading, and unzipping, all of it
@@ -201,6 +212,10 @@ class _Npy:
             raise InputError(f"the array holds {array.dtype}, not numbers.")
         self._array = array
         self.total: int | None = len(array)
+        self.n_rows: int | None = len(array)
+        bytes_a_row = array.nbytes // max(1, len(array))
+        step = max(1, PIECE // max(1, bytes_a_row))
+        self.pieces = [(row, min(step, len(array) - row) * bytes_a_row) for row in range(0, len(array), step)]
         self.first = self._table(0, 100)
         self.schema = self.first.schema
 
@@ -222,9 +237,37 @@ class _Npy:
             yield Chunk(table, start, done=start + table.num_rows)
 
 
+class _Tables:
+    """Tables that are there already: a partition of a DataFrame."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._tables = iter(source.tables)
+        self._head = next(self._tables)
+        self.schema = self._head.schema
+        self.first = self._head.slice(0, 1000)
+        self.total: int | None = None
+        self.pieces, self.n_rows = one_piece(source)
+
+    def chunks(self, columns: Columns, skip: int) -> Iterator[Chunk]:
+        names = columns.used
+        step, row = rows_of_a_chunk(self.first, names), 0
+        with trouble_in(self._source):
+            for table in chain([self._head], self._tables):
+                for start in range(0, table.num_rows, step):
+                    part = table.slice(start, step).select(names)
+                    yield from _from(part, row, skip)
+                    row += part.num_rows
+
+
 def _plain(values: Any) -> pa.Array:
     """Arrow array of a part of a mapped file, in this machine's byte order."""
     return pa.array(np.ascontiguousarray(values, values.dtype.newbyteorder("=")))
+
+
+def one_piece(source: Source) -> tuple[list[tuple[int, int]], int | None]:
+    """Pieces and number of rows of a file that tells neither."""
+    return [(0, source.size or 0)], None
 
 
 def _from(table: pa.Table, row: int, skip: int) -> Iterator[Chunk]:

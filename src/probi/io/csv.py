@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from probi.errors import InputError
-from probi.io.chunks import Chunk, Unread, trouble_in
+from probi.io.chunks import Chunk, Unread, one_piece, trouble_in
 from probi.io.sources import Source, standard_input
 from probi.tables.columns import Columns, is_list, is_number
 
@@ -39,6 +39,7 @@ class CsvFile:
     ) -> None:
         self._source = source
         self.total = source.size
+        self.pieces, self.n_rows = one_piece(source)
         self._file: Any = None
         if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii()):
             raise InputError(f"the delimiter {delimiter!r} is not one plain character.")

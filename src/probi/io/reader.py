@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from probi.errors import InputError
 from probi.io.assemble import Assembly, Batch, Counts, Position
 from probi.io.chunks import TableFile, open_file, trouble_in
 from probi.io.prefetch import prefetched
-from probi.io.sources import find_sources
+from probi.io.sources import Source, find_sources
 from probi.io.space import N_ESTIMATED, SCALES, Space, read_scale
 from probi.nodes import Nodes
 from probi.tables.columns import Columns, choose_columns, innermost
@@ -52,6 +52,15 @@ class Options:
                 raise InputError(f"{name} is {value!r}, but must be one of {', '.join(known)}.")
         if self.dtype not in (None, "float32", "float64"):
             raise InputError(f"There is no dtype {self.dtype!r} here: choose float32 or float64.")
+
+
+class Known(NamedTuple):
+    """What one reader has found out about its files, and others of the same files need not."""
+
+    schema: Any
+    columns: Columns
+    dtype: str
+    space: Space
 
 
 def read(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], **options: Any) -> "Reader":
@@ -115,17 +124,30 @@ class Reader:
         From features to coordinates and back; its scales are known after the first batch.
     """
 
-    def __init__(self, inputs: Any, options: Options) -> None:
+    def __init__(self, inputs: Any, options: Options, known: Known | None = None) -> None:
         self.options = options
-        self.sources = find_sources(inputs, options.format)
+        given = isinstance(inputs, Sequence) and all(isinstance(entry, Source) for entry in inputs)
+        self.sources: list[Source] = list(inputs) if given and inputs else find_sources(inputs, options.format)
+        self._first: TableFile | None = None
         self._schema: Any = None
-        self._first: TableFile | None = self._open(0)
-        self._schema = self._first.schema
-        with trouble_in(self.sources[0]):
-            self.columns = self._choose(self._first)
-            self.dtype = self.options.dtype or self._dtype_of(self._first)
-            self._how, self.space = self._start_space()
+        if known is None:
+            self._first = self._open(0)
+            self._schema = self._first.schema
+            with trouble_in(self.sources[0]):
+                self.columns = self._choose(self._first)
+                self.dtype = self.options.dtype or self._dtype_of(self._first)
+                self._how, self.space = self._start_space()
+        else:
+            self._how = "none"
+            self._schema, self.columns, self.dtype, self.space = known
         self._sizes = [source.size for source in self.sources]
+
+    def known(self) -> Known:
+        """What another reader of these files needs; the start is read where scales are estimated from it."""
+        if self._how != "none":
+            for _ in self.batches():
+                break
+        return Known(self._schema, self.columns, self.dtype, self.space)
 
     def _open(self, file: int) -> TableFile:
         # Types of CSV are guessed, and must not be guessed otherwise in another file.
@@ -163,9 +185,13 @@ class Reader:
         start: Position | None = None,
         counts: Counts | None = None,
         is_stopped: Callable[[], bool] = lambda: False,
+        stop: Position | None = None,
     ) -> Iterator[Batch]:
-        """Batches with their origin, made ahead on another thread; from a position on, to go on after a stop."""
-        work = Assembly(self, start or Position(), counts or Counts())
+        """Batches with their origin, made ahead on another thread.
+
+        From a position on, to go on after a stop, and up to another one, where a node must begin.
+        """
+        work = Assembly(self, start or Position(), counts or Counts(), stop)
         return prefetched(self._in_space(work.batches()), is_stopped)
 
     def _in_space(self, batches: Iterator[Batch]) -> Iterator[Batch]:

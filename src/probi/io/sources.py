@@ -22,13 +22,15 @@ STANDARD_INPUT = "-"
 
 @dataclass(frozen=True)
 class Source:
-    """One file, or standard input where there is no path."""
+    """One file; where there is no path, standard input, or tables in memory that somebody else has read."""
 
     path: Path | None
     format: str
+    name: str = "standard input"
+    tables: Any = None  # an iterable of Arrow tables of the same schema, not empty
 
     def __str__(self) -> str:
-        return "standard input" if self.path is None else str(self.path)
+        return self.name if self.path is None else str(self.path)
 
     @property
     def size(self) -> int | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from probi.errors import InputError, ProbiError
 from probi.io.assemble import Batch, Counts, Position
 from probi.io.checkpoint import Checkpoint, Saved
+from probi.io.parts import Part
 from probi.io.prefetch import StoppedWaitingError
 from probi.io.reader import Reader
 from probi.io.rejects import Rejects
@@ -28,14 +29,15 @@ def summarize(
     on_going_on: Callable[[Counts], None] = lambda counts: None,
     on_batch: Callable[[Batch], None] = lambda batch: None,
     is_stopped: Callable[[], bool] = lambda: False,
+    part: Part | None = None,
 ) -> tuple[Summary, Counts]:
     """Read everything into a summary; return it, or the one that a checkpoint goes on with, and the counts.
 
     Names of the features and the space are left in ``summary.about``. ``is_stopped`` is asked after each batch; if it
-    says so, a checkpoint is written and StoppedError is raised.
+    says so, a checkpoint is written and StoppedError is raised. Only the ``part`` is read, if one is given.
     """
     saved = checkpoint.load() if checkpoint is not None else None
-    position, counts, rejected_size = Position(), Counts(), 0
+    position, counts, rejected_size = part.start if part else Position(), Counts(), 0
     if saved is not None:
         summary, position, counts = saved.summary, saved.position, saved.counts
         reader.go_on_in(saved.space)
@@ -43,7 +45,7 @@ def summarize(
         on_going_on(counts)
     with contextlib.ExitStack() as stack:
         rejected = None if rejects is None else stack.enter_context(Rejects(rejects, rejected_size))
-        batches = reader.batches(position, counts, is_stopped)
+        batches = reader.batches(position, counts, is_stopped, part.stop if part else None)
         stack.callback(batches.close)  # type: ignore[attr-defined]
 
         def save() -> None:

@@ -116,31 +116,36 @@ def _solutions(path: Path, table: pa.Table) -> dict[int, Centers]:
 # -- assignments ------------------------------------------------------------------------------------------------------
 
 
-class AssignmentFile:
-    """A row a node: where it comes from, its id, its cluster, expected distances to that and to the next one."""
+def assignment_table(batch: Batch, columns: dict[str, Array], names: Sequence[str], id_name: str = "id") -> pa.Table:
+    """A row a node: where it comes from, its id, its cluster, expected distances to that and to the next one.
 
-    def __init__(self, path: Path, names: Sequence[str], id_name: str) -> None:
-        self._path, self._names, self._id_name = path, names, id_name
+    ``names`` are those of the files read.
+    """
+    ids = id_columns(batch.nodes.ids, id_name)
+    clash = {"file", "row", "cluster"} & set(ids)
+    if clash:
+        ids = {f"{name}_" if name in clash else name: values for name, values in ids.items()}
+    files, rows = np.divmod(batch.where, FILE)
+    origin: dict[str, pa.Array] = {}
+    if len(names) > 1:
+        origin["file"] = pa.DictionaryArray.from_arrays(pa.array(files.astype(np.int32)), pa.array(names))
+    # As in messages: the first row of a file is 1.
+    origin |= {"row": pa.array(rows + 1)} | ids
+    return pa.table(origin | {name: pa.array(values) for name, values in columns.items()})
+
+
+class AssignmentFile:
+    """A Parquet file of tables of :func:`assignment_table`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
         self._writer: pq.ParquetWriter | None = None
 
-    def write(self, batch: Batch, columns: dict[str, Array]) -> None:
-        """Add the nodes of a batch."""
-        table = pa.table(self._origin(batch) | {name: pa.array(values) for name, values in columns.items()})
+    def write(self, table: pa.Table) -> None:
+        """Add a table."""
         if self._writer is None:
             self._writer = pq.ParquetWriter(self._path, table.schema)
         self._writer.write_table(table.cast(self._writer.schema))
-
-    def _origin(self, batch: Batch) -> dict[str, pa.Array]:
-        columns = id_columns(batch.nodes.ids, self._id_name)
-        clash = {"file", "row", "cluster"} & set(columns)
-        if clash:
-            columns = {f"{name}_" if name in clash else name: values for name, values in columns.items()}
-        files, rows = np.divmod(batch.where, FILE)
-        origin: dict[str, pa.Array] = {}
-        if len(self._names) > 1:
-            origin["file"] = pa.DictionaryArray.from_arrays(pa.array(files.astype(np.int32)), pa.array(self._names))
-        # As in messages: the first row of a file is 1.
-        return origin | {"row": pa.array(rows + 1)} | columns
 
     def close(self) -> None:
         """Finish the file."""
@@ -149,10 +154,10 @@ class AssignmentFile:
 
 
 @contextlib.contextmanager
-def assignment_file(path: Path, names: Sequence[str], id_name: str = "id") -> Iterator[AssignmentFile]:
-    """File of assignments, which is there when all of them are; ``names`` are those of the files read."""
+def assignment_file(path: Path) -> Iterator[AssignmentFile]:
+    """File of assignments, which is there when all of them are."""
     with replacing(path) as temporary:
-        file = AssignmentFile(temporary, names, id_name)
+        file = AssignmentFile(temporary)
         try:
             yield file
         finally:

@@ -78,6 +78,16 @@ def node_starts(table: pa.Table, columns: Columns) -> NDArray[np.int64]:
     return np.flatnonzero(new)
 
 
+def in_order_of_ids(table: pa.Table, columns: Columns) -> pa.Table:
+    """Rows of each node together, in an order that depends on what they say alone.
+
+    For rows that an engine has brought together, in any order.
+    """
+    plain = pa.table({name: one_chunk(table[name]) for name in columns.used})
+    # Two rows that are equal in all columns may change places: nobody can tell.
+    return plain.sort_by([(name, "ascending") for name in columns.used])
+
+
 def has_ids(table: pa.Table, columns: Columns) -> NDArray[np.bool_]:
     """Rows whose id is complete."""
     there = np.ones(table.num_rows, bool)

@@ -1,0 +1,88 @@
+"""probi cluster --engine: the two passes over the files by the workers of an engine."""
+
+import contextlib
+import importlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from probi.cli.talk import Talk
+from probi.cli.work import check_counts
+from probi.engines._work import PART_BYTES, Engine, Files, Recipe, assign_parts, opened
+from probi.errors import InputError
+from probi.io.assemble import Counts
+from probi.io.assign import Tally
+from probi.io.reader import Reader
+from probi.io.rejects import Rejects
+from probi.io.write import assignment_file
+from probi.solver.result import Result
+from probi.summary import Summary
+
+PART_MEGABYTES = PART_BYTES >> 20
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """Which engine, with how many workers or where, and what a worker reads at a time."""
+
+    engine: str
+    workers_or_address: str | None
+    part_megabytes: int
+
+    @classmethod
+    def checked(
+        cls, engine: str, workers: str | None, part_megabytes: int, checkpoint: Path | None
+    ) -> "Elsewhere | None":
+        """What the user asks for; None for this process. What does not go together is an error."""
+        if engine == "local":
+            if workers is not None:
+                raise InputError("--workers goes with --engine dask or --engine spark.")
+            return None
+        if checkpoint is not None:
+            raise InputError(
+                f"--checkpoint goes with --engine local: {engine} itself repeats what a lost worker was to do."
+            )
+        if workers == "0":
+            raise InputError("--workers is 0, but at least one is needed.")
+        return cls(engine, workers, part_megabytes)
+
+    @contextlib.contextmanager
+    def workers(self, talk: Talk, reader: Reader) -> Iterator["Workers"]:
+        """Start the engine, or connect to it, and say where it is."""
+        files = Files.of(reader, self.part_megabytes << 20, {})
+        module = importlib.import_module(f"probi.engines.{self.engine}.workers")
+        with talk.progress("Starting"):
+            stack = contextlib.ExitStack()
+            engine = stack.enter_context(module.connected(self.workers_or_address))
+        with stack:
+            talk.say(f"{engine.where}: {len(files.parts):,} parts.")
+            yield Workers(talk, engine, reader, files)
+
+
+@dataclass(frozen=True)
+class Workers:
+    """An engine at work on some files."""
+
+    talk: Talk
+    engine: Engine
+    reader: Reader
+    files: Files
+
+    def summarize(self, recipe: Recipe, rejects: Path | None) -> tuple[Summary, Counts]:
+        """Read everything once."""
+        with self.talk.progress("Reading", "parts") as bar:
+            data = self.engine.summarize(self.files, recipe, lambda n_done, n: bar.update(n_done, n_done / n))
+        summary, account = opened(data)
+        if rejects is not None:
+            with Rejects(rejects) as file:
+                file.write(account.rejected)
+        check_counts(self.talk, self.reader, account.counts, rejects)
+        return summary, account.counts
+
+    def assign(self, results: list[Result], path: Path) -> list[Tally]:
+        """Read everything a second time, and write which node is in which cluster."""
+        with self.talk.progress("Assigning", "parts") as bar, assignment_file(path) as file:
+            centers = [result.centers for result in results]
+            return assign_parts(
+                self.engine, self.files, centers, file.write, lambda n_done, n: bar.update(n_done, n_done / n)
+            )

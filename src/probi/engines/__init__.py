@@ -1,0 +1,5 @@
+"""Clusters of machines: each worker summarises its part of the data, and the summaries are merged.
+
+Nothing but plumbing between an engine that users have (:mod:`probi.engines.dask`, :mod:`probi.engines.spark`) and
+:class:`probi.Summary`. What crosses the wire are summaries as bytes.
+"""

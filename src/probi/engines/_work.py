@@ -1,0 +1,307 @@
+"""What a worker does, whatever engine it belongs to: a part of the data in, the bytes of a summary out."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from probi._random import seed_of
+from probi.errors import InputError
+from probi.io.assemble import Batch, Counts, Position
+from probi.io.assign import Tally, assign_all
+from probi.io.parts import Part, cut, without_torn_nodes
+from probi.io.reader import Known, Options, Reader
+from probi.io.rows import Rejected
+from probi.io.sources import Source
+from probi.io.space import N_ESTIMATED, SCALES
+from probi.io.summarize import summarize
+from probi.nodes import Nodes
+from probi.stream import Plan
+from probi.summary import Summary
+
+Array = NDArray[Any]
+
+# Bytes of files, as they are in memory, that are one part: enough to make starting a task cheap, few enough that a
+# lost worker costs seconds.
+PART_BYTES = 1 << 26
+
+# Parts whose assignments are brought together at a time.
+PARTS_AT_ONCE = 64
+
+# Called with the number of parts that are done, and of all.
+OnPart = Callable[[int, int], None]
+
+# Where a worker's account of its part stands in what is said about a summary.
+ACCOUNT = "part"
+
+
+# -- what is to be done with a part -----------------------------------------------------------------------------------
+
+
+class Task(Protocol):
+    """Something to do with a part of the data, whose number is given."""
+
+    def __call__(self, reader: Reader, number: int, part: Part | None = None) -> bytes:
+        """Do it with what a reader reads."""
+        ...
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Parameters of a summary; each part of the data is a shard of it."""
+
+    n_clusters: int
+    size: int | None
+    preset: str
+    seed: int
+    first_shard: int = 0
+
+    @classmethod
+    def checked(
+        cls, n_clusters: int, size: int | None, preset: str, random_state: Any, first_shard: int = 0
+    ) -> "Recipe":
+        """Parameters that make sense; a Generator is asked for a seed here, once."""
+        Plan.checked(n_clusters, size, preset)
+        return cls(n_clusters, size, preset, seed_of(random_state), first_shard)
+
+    @property
+    def fan_in(self) -> int:
+        """Neighbouring parts that are merged into one by one worker: those that become one block of a summary."""
+        return Plan.checked(self.n_clusters, self.size, self.preset).fan_in
+
+    def empty(self, number: int) -> Summary:
+        """Summary for a part."""
+        return Summary(self.n_clusters, self.size, self.preset, self.seed, self.first_shard + number)
+
+    def __call__(self, reader: Reader, number: int, part: Part | None = None) -> bytes:
+        """Summarise what a reader reads."""
+        account = Account()
+        is_long = reader.columns.layout == "long"
+        summary, counts = summarize(
+            reader, self.empty(number), part=part, on_batch=lambda batch: account.note(batch, is_long)
+        )
+        account.counts = counts
+        return _with_account(summary, account)
+
+    def of_nodes(self, batches: Iterable[Nodes], number: int) -> bytes:
+        """Summarise nodes that are in memory."""
+        summary = self.empty(number)
+        for nodes in batches:
+            summary.update(nodes)
+        n = summary.n_nodes
+        return _with_account(summary, Account(Counts(n, n, n)))
+
+
+@dataclass(frozen=True)
+class Assign:
+    """Assign the nodes of a part; gives an Arrow stream with a row a node, and sums in its metadata."""
+
+    centers: tuple[Array, ...]
+
+    def __call__(self, reader: Reader, number: int, part: Part | None = None) -> bytes:
+        """Assign what a reader reads."""
+        tables: list[pa.Table] = []
+        tallies = assign_all(reader, self.centers, tables.append, part=part)
+        sums = [asdict(tally) | {"counts": tally.counts.tolist(), "centers": None} for tally in tallies]
+        table = pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
+        return table_to_bytes(table.replace_schema_metadata({"sums": json.dumps(sums)}))
+
+    def tallies(self, table: pa.Table) -> list[Tally]:
+        """Sums of a part, from what it gave."""
+        found = []
+        for places, sums in zip(self.centers, json.loads(table.schema.metadata[b"sums"]), strict=True):
+            tally = Tally(places, sums["cost"], sums["n_between"], n_nodes=sums["n_nodes"])
+            tally.counts += np.array(sums["counts"])
+            tally.restore_between(sums["between"])
+            found.append(tally)
+        return found
+
+
+def table_to_bytes(table: pa.Table) -> bytes:
+    """A table as an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def table_of_bytes(data: bytes) -> pa.Table:
+    """A table from :func:`table_to_bytes`."""
+    return pa.ipc.open_stream(data).read_all()
+
+
+# -- summaries on their way -------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Account:
+    """What became of the rows of a part, and the ids of its first and last node, where rows of a node share one."""
+
+    counts: Counts = field(default_factory=Counts)
+    rejected: tuple[Rejected, ...] = ()
+    first: str | None = None
+    last: str | None = None
+
+    def note(self, batch: Batch, is_long: bool) -> None:
+        """Note what came with a batch."""
+        self.rejected += batch.rejected
+        if is_long and len(batch.nodes) and batch.nodes.ids is not None:
+            first, last = (repr(batch.nodes.ids[i : i + 1].tolist()[0]) for i in (0, len(batch.nodes) - 1))
+            self.first = first if self.first is None else self.first
+            self.last = last
+
+    def add(self, other: "Account") -> None:
+        """Add the account of the part that comes next."""
+        if self.last is not None and self.last == other.first:
+            raise InputError(
+                f"The rows of node {self.last} stand in two files or partitions that are read apart. Put them into "
+                "one, or read the files with --engine local."
+            )
+        mine, theirs = asdict(self.counts), asdict(other.counts)
+        self.counts = Counts(**{name: mine[name] + theirs[name] for name in mine})
+        self.rejected += other.rejected
+        self.first = other.first if self.first is None else self.first
+        self.last = self.last if other.last is None else other.last
+
+
+def _with_account(summary: Summary, account: Account) -> bytes:
+    summary.about[ACCOUNT] = asdict(account)
+    return summary.to_bytes()
+
+
+def opened(data: bytes) -> tuple[Summary, Account]:
+    """Summary and account of a part."""
+    summary = Summary.from_bytes(data)
+    entry = summary.about.pop(ACCOUNT)
+    rejected = tuple(Rejected(*row) for row in entry["rejected"])
+    return summary, Account(Counts(**entry["counts"]), rejected, entry["first"], entry["last"])
+
+
+def merge(parts: Sequence[bytes]) -> bytes:
+    """One summary of neighbouring parts, given in their order."""
+    summary, account = opened(parts[0])
+    for data in parts[1:]:
+        other, more = opened(data)
+        summary.merge(other)
+        account.add(more)
+    return _with_account(summary, account)
+
+
+def groups(n_parts: int, fan_in: int) -> Iterator[range]:
+    """Numbers of neighbouring parts that are merged into one."""
+    return (range(start, min(start + fan_in, n_parts)) for start in range(0, n_parts, fan_in))
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files and how they are cut into parts: all that a worker needs to read one of them."""
+
+    sources: tuple[Source, ...]
+    options: Options
+    known: Known
+    parts: tuple[Part, ...]
+
+    @classmethod
+    def of(cls, source: Any, part_bytes: int, reading: Mapping[str, Any]) -> "Files":
+        """Cut files, or what a reader reads, into parts."""
+        reader = source if isinstance(source, Reader) else Reader(source, Options(**reading))
+        if any(source.path is None or not source.path.is_file() for source in reader.sources):
+            raise InputError("Workers cannot share standard input or a pipe. Name files that all of them can read.")
+        if reader.options.gather:
+            raise InputError("An engine cannot gather rows that do not stand together. Sort the files by the ids.")
+        known = reader.known()
+        return cls(tuple(reader.sources), reader.options, known, tuple(cut(reader, part_bytes)))
+
+    def run_on_first(self, task: Task) -> bytes:
+        """Do something with the first rows, to see what it gives."""
+        first = Reader(self.sources, self.options, self.known).opened(0).first
+        sources = [replace(source, path=None, name=str(source), tables=[first]) for source in self.sources]
+        return task(Reader(sources, self.options, self.known), 0, Part(Position(), Position(1, 0)))
+
+    def run(self, task: Task, number: int) -> bytes:
+        """Do something with one part, on the worker that reads it."""
+        reader = Reader(self.sources, self.options, self.known)
+        return task(reader, number, without_torn_nodes(reader, self.parts[number]))
+
+
+def n_first(reading: Mapping[str, Any]) -> int:
+    """Rows at the start of a table by which the roles of its columns are guessed, and scales estimated."""
+    return N_ESTIMATED if reading.get("scale", "none") in SCALES[1:] else 1000
+
+
+class Engine(Protocol):
+    """Workers that read files: what ``probi cluster --engine`` needs of them."""
+
+    def summarize(self, files: Files, recipe: Recipe, on_part: OnPart) -> bytes:
+        """Bytes of the summary of all parts, with its account."""
+        ...
+
+    def run(self, files: Files, task: Task, numbers: range) -> list[bytes]:
+        """What a task gives for some parts, in their order."""
+        ...
+
+    @property
+    def where(self) -> str:
+        """What it is and where it can be watched, for people."""
+        ...
+
+
+def assign_parts(
+    engine: Engine, files: Files, centers: Sequence[Array], write: Callable[[pa.Table], None], on_part: OnPart
+) -> list[Tally]:
+    """Assign the nodes of all parts; ``write`` gets a table a part, in their order. Returns the sums of each set.
+
+    Only some parts are on their way at a time: their tables come to this process.
+    """
+    task = Assign(tuple(np.asarray(places) for places in centers))
+    sums = [Tally(places) for places in task.centers]
+    for numbers in groups(len(files.parts), PARTS_AT_ONCE):
+        for data in engine.run(files, task, numbers):
+            table = table_of_bytes(data)
+            if table.num_rows:
+                write(table.replace_schema_metadata(None))
+            for total, tally in zip(sums, task.tallies(table), strict=True):
+                total.add(tally)
+        on_part(numbers.stop, len(files.parts))
+    return sums
+
+
+class Frame(NamedTuple):
+    """A table that comes in partitions: how each of them is read."""
+
+    options: Options
+    known: Known
+
+    @classmethod
+    def of(cls, first: pa.Table, reading: Mapping[str, Any]) -> "Frame":
+        """Find out the roles of the columns, by some first rows."""
+        options = Options(**reading)
+        if options.gather:
+            raise InputError("gather is for files: an engine puts the rows of a node together itself.")
+        reader = Reader([Source(None, "tables", "the table", [first])], options)
+        return cls(options, reader.known())
+
+    def reader(self, number: int, tables: Iterable[pa.Table]) -> Reader:
+        """Open a partition; an empty one may have no table at all."""
+        source = Source(None, "tables", f"partition {number}", _never_empty(tables, self.known.schema))
+        return Reader([source], self.options, self.known)
+
+    def run(self, task: Task, number: int, tables: Iterable[pa.Table]) -> bytes:
+        """Do something with a partition, on the worker that has it."""
+        return task(self.reader(number, tables), number)
+
+
+def _never_empty(tables: Iterable[pa.Table], schema: Any) -> Iterator[pa.Table]:
+    empty = True
+    for table in tables:
+        empty = False
+        yield table
+    if empty:
+        yield schema.empty_table()

@@ -1,0 +1,163 @@
+"""What Dask holds, and files, as one delayed result a part."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import dask
+import dask.array as da
+import dask.bag as db
+import dask.dataframe as dd
+import numpy as np
+import pyarrow as pa
+from dask.delayed import Delayed, delayed
+
+from probi.engines._work import Files, Frame, Recipe, Task, n_first
+from probi.errors import InputError
+from probi.nodes import Nodes
+from probi.tables.flat import in_order_of_ids
+
+
+def parts_of(source: Any, task: Any, part_bytes: int, reading: dict[str, Any]) -> list[Delayed]:
+    """What a task gives for each part of the source."""
+    if isinstance(source, dd.DataFrame):
+        return parts_of_frame(source, how_to_read(source, reading)[0], task)
+    if isinstance(source, da.Array):
+        blocks = Blocks(source, reading)
+        cells = blocks.array.to_delayed().reshape(-1)
+        return [
+            named("summarize", _summarize_block, task, cell, blocks.group_size, number)
+            for number, cell in enumerate(cells)
+        ]
+    if isinstance(source, db.Bag):
+        if reading:
+            raise InputError(f"A Bag holds Nodes, which need no {', '.join(reading)}.")
+        return [
+            named("summarize", _summarize_nodes, task, part, number) for number, part in enumerate(source.to_delayed())
+        ]
+    return parts_of_files(Files.of(source, part_bytes, reading), task)
+
+
+def parts_of_files(files: Files, task: Task, numbers: Iterable[int] | None = None) -> list[Delayed]:
+    """What a task gives for each part of some files, or those with these numbers."""
+    shared = delayed(files, pure=True)
+    what = "summarize" if isinstance(task, Recipe) else "assign"
+    return [
+        named(what, Files.run, shared, task, number)
+        for number in (range(len(files.parts)) if numbers is None else numbers)
+    ]
+
+
+def named(what: str, function: Callable[..., Any], *arguments: Any) -> Delayed:
+    """Call of a function, under the name that the dashboard shows."""
+    call = delayed(function, name=f"probi-{what}-{dask.base.tokenize(function)}", pure=True)
+    name = f"probi-{what}-{dask.base.tokenize(function, *arguments)}"
+    return call(*arguments, dask_key_name=name)
+
+
+def _summarize_nodes(recipe: Recipe, batches: Iterable[Nodes], number: int) -> bytes:
+    return recipe.of_nodes(batches, number)
+
+
+# -- arrays -----------------------------------------------------------------------------------------------------------
+
+
+class Blocks:
+    """An array cut along its first axis only, and between groups of rows."""
+
+    def __init__(self, array: da.Array, reading: dict[str, Any]) -> None:
+        odd = [name for name in reading if name not in ("group_size", "layout")]
+        if odd:
+            raise InputError(f"An Array has no {odd[0]}: make a DataFrame of it for that.")
+        if array.ndim not in (2, 3):
+            raise InputError(f"An Array of nodes has 2 or 3 dimensions, not {array.ndim}.")
+        self.group_size = int(reading.get("group_size") or 1)
+        if array.ndim == 3 and self.group_size > 1:
+            raise InputError("group_size is for an Array of rows; this one has nodes along its first axis.")
+        if np.isnan(array.shape[0]):
+            array = array.compute_chunk_sizes()
+        rows = list(array.chunks[0])
+        if len(array) % self.group_size:
+            raise InputError(f"{len(array):,} rows are no whole number of groups of {self.group_size}.")
+        ends = np.unique(-(-np.cumsum(rows) // self.group_size) * self.group_size)
+        chunks = tuple(int(n) for n in np.diff(ends, prepend=0))
+        self.array = array.rechunk((chunks, *((-1,) * (array.ndim - 1))))
+
+
+def nodes_of_block(block: Any, group_size: int) -> Nodes:
+    """Nodes of a block of :class:`Blocks`."""
+    if block.ndim == 3:
+        return Nodes.from_dense(block)
+    return Nodes.from_groups(block, group_size) if group_size > 1 else Nodes.from_points(block)
+
+
+def _summarize_block(recipe: Recipe, block: Any, group_size: int, number: int) -> bytes:
+    try:
+        return recipe.of_nodes([nodes_of_block(block, group_size)], number)
+    except InputError as error:
+        raise InputError(f"partition {number}: {error}") from None
+
+
+# -- data frames ------------------------------------------------------------------------------------------------------
+
+
+def how_to_read(frame: Any, reading: dict[str, Any]) -> tuple[Frame, pa.Table]:
+    """Find out the roles of the columns by some first rows, and return those too."""
+    first = _table(frame.head(n_first(reading), npartitions=-1))
+    return Frame.of(first, reading), first
+
+
+def parts_of_frame(frame: Any, how: Frame, task: Task) -> list[Delayed]:
+    """What a task gives for each partition of a DataFrame; no node is torn between two of them."""
+    columns = how.known.columns
+    frame = frame[columns.used]
+    if columns.layout == "long":
+        # Rows of a node may be in several partitions, and a shuffle brings them in any order.
+        frame = frame.shuffle(on=list(columns.ids), npartitions=frame.npartitions)
+    parts = frame.to_delayed()
+    tails: list[list[Delayed]] = [[] for _ in parts]
+    skips = [0] * len(parts)
+    if columns.layout == "groups":
+        skips, tails = _borrowed(parts, columns.group_size or 1)
+    shared = delayed(how, pure=True)
+    return [
+        named("summarize", _run_on_frame, shared, task, number, part, skips[number], tails[number])
+        for number, part in enumerate(parts)
+    ]
+
+
+def _borrowed(parts: Sequence[Delayed], group_size: int) -> tuple[list[int], list[list[Delayed]]]:
+    """Rows at the start of each partition that belong to the one before, and what it borrows from those after."""
+    lengths = dask.compute(*[delayed(len)(part) for part in parts])
+    ends = np.cumsum(lengths)
+    skips, tails = [], []
+    for number, end in enumerate(ends):
+        start = end - lengths[number]
+        skip = min(int(-start % group_size), lengths[number])
+        # A partition without the start of a group lends all its rows.
+        wanted = 0 if skip == lengths[number] else int(-end % group_size)
+        tail = []
+        for after in range(number + 1, len(parts)):
+            if wanted <= 0:
+                break
+            tail.append(delayed(_head)(parts[after], min(wanted, lengths[after])))
+            wanted -= lengths[after]
+        skips.append(skip)
+        tails.append(tail)
+    return skips, tails
+
+
+def _head(frame: Any, n_rows: int) -> Any:
+    return frame.iloc[:n_rows]
+
+
+def _run_on_frame(how: Frame, task: Task, number: int, frame: Any, skip: int, tail: Sequence[Any]) -> bytes:
+    def tables() -> Iterator[pa.Table]:
+        table = pa.concat_tables([_table(part) for part in (frame.iloc[skip:], *tail)], promote_options="permissive")
+        columns = how.known.columns
+        yield in_order_of_ids(table, columns) if columns.layout == "long" else table
+
+    return how.run(task, number, tables())
+
+
+def _table(frame: Any) -> pa.Table:
+    return pa.Table.from_pandas(frame, preserve_index=False)

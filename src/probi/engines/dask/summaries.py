@@ -1,0 +1,176 @@
+"""Summaries and assignments of what Dask holds."""
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+import dask
+import dask.array as da
+import dask.bag as db
+import dask.dataframe as dd
+import numpy as np
+from dask.callbacks import Callback
+from dask.delayed import Delayed
+from numpy.typing import ArrayLike
+
+from probi.distances import assign as nearest
+from probi.engines._work import PART_BYTES, Assign, Files, OnPart, Recipe, groups, merge, opened, table_of_bytes
+from probi.engines.dask.parts import (
+    Blocks,
+    how_to_read,
+    named,
+    nodes_of_block,
+    parts_of,
+    parts_of_files,
+    parts_of_frame,
+)
+from probi.summary import Summary
+
+
+def summarize(
+    source: Any,
+    n_clusters: int,
+    *,
+    size: int | None = None,
+    preset: str = "default",
+    random_state: Any = None,
+    client: Any = None,
+    part_bytes: int = PART_BYTES,
+    on_part: OnPart = lambda n_done, n_parts: None,
+    **reading: Any,
+) -> Summary:
+    """Summarise what Dask holds, or files that its workers read.
+
+    The number of a partition is the number of its shard, and neighbours are merged in a tree, so the same partitions
+    give the same bytes, whatever the number of workers and the order in which they finish.
+
+    Parameters
+    ----------
+    source : dask DataFrame, Array or Bag, or paths
+        An Array of points (n, d) or of nodes (n, m, d); a Bag of :class:`~probi.Nodes`; or files, folders and patterns
+        as in :func:`probi.io.read`, in places that all workers see.
+    n_clusters, size, preset, random_state
+        As in :class:`~probi.Summary`.
+    client : distributed.Client, default=None
+        None: the client that is active, else Dask's own scheduler in this process.
+    part_bytes : int, default=67108864
+        Files: how much one task reads, in bytes as they are in memory.
+    on_part : callable, default does nothing
+        Called with the number of parts that are done and of all of them, to show progress.
+    **reading
+        As in :func:`probi.io.read`: ``layout``, ``features``, ``id``, ``probability``, ``weight``, ``group_size``,
+        ``lonlat``, ``scale``, ``missing``, ``on_bad``, ``dtype``. For an Array only ``group_size``.
+
+    Returns
+    -------
+    Summary
+    """
+    recipe = Recipe.checked(n_clusters, size, preset, random_state)
+    # What is computed of a DataFrame beforehand (its first rows, lengths of partitions) is computed there too.
+    with contextlib.nullcontext() if client is None else dask.config.set(scheduler=client):
+        parts = parts_of(source, recipe, part_bytes, reading)
+    return opened(tree(parts, recipe, client, on_part))[0]
+
+
+def tree(leaves: list[Delayed], recipe: Recipe, client: Any, on_part: OnPart) -> bytes:
+    """Merge neighbours until one is left."""
+    parts = leaves
+    while len(parts) > 1:
+        parts = [named("merge", merge, [parts[i] for i in group]) for group in groups(len(parts), recipe.fan_in)]
+    found: bytes = _computed(parts[0], leaves, client, on_part)
+    return found
+
+
+class _Counter(Callback):
+    """Counts parts that a scheduler of this process has done."""
+
+    def __init__(self, leaves: Sequence[Delayed], on_part: OnPart) -> None:
+        self._keys, self._n_done, self._on_part = {leaf.key for leaf in leaves}, 0, on_part
+        super().__init__(posttask=self._count)
+
+    def _count(self, key: Any, *_: Any) -> None:
+        if key in self._keys:
+            self._n_done += 1
+            self._on_part(self._n_done, len(self._keys))
+
+
+def _computed(root: Delayed, leaves: Sequence[Delayed], client: Any, on_part: OnPart) -> Any:
+    client = client or _active_client()
+    if client is None:
+        with _Counter(leaves, on_part):
+            return dask.compute(root)[0]
+    future, *parts = client.compute([root, *leaves])
+    n_parts, done = len(parts), []
+
+    def count(_: Any) -> None:
+        done.append(1)
+        on_part(len(done), n_parts)
+
+    for part in parts:
+        part.add_done_callback(count)
+    # The scheduler keeps what somebody holds: a leaf may go when it has been merged.
+    del part, parts
+    return future.result()
+
+
+def _active_client() -> Any:
+    if dask.config.get("scheduler", None) is not None:  # the user wants another one
+        return None
+    try:
+        from distributed import default_client
+
+        return default_client()
+    except (ImportError, ValueError):
+        return None
+
+
+def assign(source: Any, centers: ArrayLike, *, part_bytes: int = PART_BYTES, **reading: Any) -> Any:
+    """Assign nodes to centers, lazily.
+
+    Parameters
+    ----------
+    source, part_bytes, **reading
+        As in :func:`summarize`.
+    centers : array-like of shape (k, d)
+        Coordinates of the centers: ``result.centers``.
+
+    Returns
+    -------
+    dask Array, Bag or DataFrame
+        Labels: for an Array an Array, for a Bag a Bag of arrays. For a DataFrame and files a DataFrame with a row a
+        node: where it begins, its id if it has one, its cluster, expected distances to its own center and to the next.
+    """
+    places = np.asarray(centers)
+    if isinstance(source, da.Array):
+        blocks = Blocks(source, reading)
+        group = blocks.group_size
+        chunks = (tuple(n // group for n in blocks.array.chunks[0]),)
+        return blocks.array.map_blocks(
+            _labels, places, group, chunks=chunks, drop_axis=list(range(1, blocks.array.ndim)), dtype=np.int32,
+            meta=np.empty(0, np.int32),
+        )  # fmt: skip
+    if isinstance(source, db.Bag):
+        return source.map(nearest, places)
+    task = Assign((places,))
+    if isinstance(source, dd.DataFrame):
+        how, rows = how_to_read(source, reading)
+        leaves, first = parts_of_frame(source, how, task), how.run(task, 0, [rows])
+    else:
+        files = Files.of(source, part_bytes, reading)
+        leaves, first = parts_of_files(files, task), files.run_on_first(task)
+    meta = _frame_of(first, None).iloc[:0]
+    if isinstance(source, dd.DataFrame):
+        meta = meta.drop(columns="row")  # which would be counted in partitions
+    return dd.from_delayed([named("frame", _frame_of, leaf, meta) for leaf in leaves], meta=meta, verify_meta=False)
+
+
+def _labels(block: Any, centers: Any, group_size: int) -> Any:
+    return nearest(nodes_of_block(block, group_size), centers)
+
+
+def _frame_of(data: bytes, meta: Any) -> Any:
+    """Assignments as pandas has them; those of a part without nodes have the columns of the others."""
+    table = table_of_bytes(data)
+    if meta is None:
+        return table.to_pandas()
+    return table.select(list(meta.columns)).to_pandas() if table.num_columns else meta

@@ -1,0 +1,49 @@
+"""Workers of Dask for ``probi cluster --engine dask``."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import dask.system
+from distributed import Client, LocalCluster
+
+from probi.engines._work import Engine, Files, OnPart, Recipe, Task
+from probi.engines.dask.parts import parts_of_files
+from probi.engines.dask.summaries import tree
+from probi.errors import InputError
+
+# How long a scheduler is waited for.
+CONNECT_SECONDS = 10
+
+
+class _Engine:
+    """Files on the workers of a client."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.where = f"Dask with {len(client.scheduler_info(-1)['workers'])} workers, {client.dashboard_link}"
+
+    def summarize(self, files: Files, recipe: Recipe, on_part: OnPart) -> bytes:
+        return tree(parts_of_files(files, recipe), recipe, self._client, on_part)
+
+    def run(self, files: Files, task: Task, numbers: range) -> list[bytes]:
+        found: list[bytes] = self._client.gather(self._client.compute(parts_of_files(files, task, numbers)))
+        return found
+
+
+@contextmanager
+def connected(workers: str | None) -> Iterator[Engine]:
+    """Connect to a scheduler by its address, or start as many workers on this machine; None: one a core."""
+    if workers is not None and not workers.isdecimal():
+        try:
+            client = Client(workers, timeout=CONNECT_SECONDS)
+        except (OSError, ValueError, TimeoutError) as error:
+            raise InputError(f"There is no Dask scheduler at {workers}: {error}.") from None
+        with client:
+            yield _Engine(client)
+        return
+    n_workers = int(workers) if workers is not None else dask.system.CPU_COUNT
+    # Processes of one thread each: what is not in kernels holds the interpreter's lock.
+    local = LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0")
+    with local as cluster, Client(cluster) as client:
+        yield _Engine(client)

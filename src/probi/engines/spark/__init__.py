@@ -1,0 +1,23 @@
+"""probi on Apache Spark: summaries of partitions, made by its executors and merged in a tree.
+
+Needs probi on the executors' Python; nothing else is sent to them but parameters. ::
+
+    from probi.engines import spark as on_spark
+
+    summary = on_spark.summarize(spark.read.parquet("s3a://..."), 20, layout="points")
+    model = on_spark.SparkPROBI(20).fit(frame)
+    model.transform(frame)
+"""
+
+from probi.errors import MissingExtraError
+
+try:
+    import pyspark  # noqa: F401
+except ImportError as error:
+    raise MissingExtraError("Spark is not installed. Install it with probi: pip install 'probi[spark]'.") from error
+
+from probi.engines.spark.estimator import SparkPROBI, SparkPROBIModel
+from probi.engines.spark.streaming import StreamingSummary
+from probi.engines.spark.summaries import assign, summarize
+
+__all__ = ["SparkPROBI", "SparkPROBIModel", "StreamingSummary", "assign", "summarize"]

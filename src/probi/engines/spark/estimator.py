@@ -1,0 +1,151 @@
+"""PROBI as an estimator of Spark's machine learning library."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.ml import Estimator, Model
+from pyspark.sql import DataFrame
+from pyspark.sql.types import IntegerType
+
+from probi.distances import assign as nearest
+from probi.engines._work import Frame, Recipe, opened
+from probi.engines.spark.parts import how_to_read, mapped, together, with_columns
+from probi.engines.spark.summaries import merged_frame
+from probi.errors import InputError
+from probi.io.assemble import Batch
+from probi.io.rows import FILE
+from probi.solver.result import Result
+from probi.solver.solve import solve
+from probi.summary import Summary
+
+
+class SparkPROBI(Estimator):
+    """k-median clustering of uncertain nodes in a Spark DataFrame; can be a stage of a Pipeline.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of centers.
+    summary_size : int, default=None
+        Nodes in the summary; None means 200 * n_clusters.
+    preset, n_init, random_state
+        As in :class:`probi.PROBI`.
+    prediction_col : str, default="prediction"
+        Column that :meth:`SparkPROBIModel.transform` adds.
+    order, n_partitions, **reading
+        As in :func:`summarize`.
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        summary_size: int | None = None,
+        preset: str = "default",
+        n_init: int | None = None,
+        random_state: Any = None,
+        prediction_col: str = "prediction",
+        order: str | None = None,
+        n_partitions: int | None = None,
+        **reading: Any,
+    ) -> None:
+        super().__init__()
+        self.n_clusters, self.summary_size, self.preset, self.n_init = n_clusters, summary_size, preset, n_init
+        self.random_state, self.prediction_col = random_state, prediction_col
+        self.order, self.n_partitions, self.reading = order, n_partitions, reading
+
+    def _fit(self, dataset: DataFrame) -> "SparkPROBIModel":
+        recipe = Recipe.checked(self.n_clusters, self.summary_size, self.preset, self.random_state)
+        how, _ = how_to_read(dataset, self.reading, self.order)
+        summary, _ = opened(merged_frame(dataset, how, recipe, self.order, self.n_partitions)[0])
+        result = solve(summary, self.n_clusters, n_init=self.n_init, preset=self.preset, random_state=recipe.seed)
+        return SparkPROBIModel(summary, result, how, self.prediction_col, self.order, self.n_partitions)
+
+
+class SparkPROBIModel(Model):
+    """Centers that :class:`SparkPROBI` found.
+
+    Attributes
+    ----------
+    summary : Summary
+        What is kept of the data: save it, merge it, solve it for fewer clusters.
+    result : Result
+        Centers, cost with its standard error, and the clusters.
+    """
+
+    def __init__(
+        self,
+        summary: Summary,
+        result: Result,
+        how: Frame,
+        prediction_col: str,
+        order: str | None,
+        n_partitions: int | None,
+    ) -> None:
+        super().__init__()
+        self.summary, self.result = summary, result
+        self._how, self._prediction_col, self._order, self._n_partitions = how, prediction_col, order, n_partitions
+
+    @property
+    def centers(self) -> Any:
+        """Coordinates of the centers, (k, d)."""
+        return self.result.centers
+
+    def _transform(self, dataset: DataFrame) -> DataFrame:
+        """All columns, and the number of the center of each row's node; rows come in another order."""
+        if self._prediction_col in dataset.columns:
+            raise InputError(f"There is a column {self._prediction_col!r} already. Name another one: prediction_col.")
+        frame = together(dataset, self._how.known.columns, self._order, self._n_partitions)
+        schema = with_columns(dataset, IntegerType(), self._prediction_col)
+        return mapped(frame, _Predict(self._how, self.centers, dataset.columns, self._prediction_col), schema)
+
+
+class _Predict:
+    """Adds a column with the number of the center of each row's node."""
+
+    def __init__(self, how: Frame, centers: Any, names: list[str], column: str) -> None:
+        self.how, self.centers, self.names, self.column = how, centers, names, column
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        waiting: deque[pa.Table] = deque()  # the reader adds to its end, on a thread of its own
+        n_before = 0
+
+        def tables() -> Iterator[pa.Table]:
+            for batch in batches:
+                table = pa.Table.from_batches([batch])
+                waiting.append(table)
+                yield table
+
+        for batch in self.how.reader(TaskContext.get().partitionId(), tables()).batches():
+            table = _taken(waiting, batch.counts.rows - n_before)
+            labels = self._labels(batch, n_before, len(table))
+            n_before = batch.counts.rows
+            yield from table.select(self.names).append_column(self.column, labels).combine_chunks().to_batches()
+
+    def _labels(self, batch: Batch, n_before: int, n_rows: int) -> pa.Array:
+        """Number of the center of each row; null for those that are in no node."""
+        labels = np.zeros(n_rows, np.int32)
+        if len(batch.nodes):
+            starts = batch.where % FILE - n_before
+            # Rows up to the next node belong to this one, or are left out.
+            sizes = np.diff(np.append(starts, n_rows))
+            labels[starts[0] :] = np.repeat(nearest(batch.nodes, self.centers), sizes)
+        left_out = np.zeros(n_rows, bool)
+        left_out[[rejected.row - 1 - n_before for rejected in batch.rejected]] = True
+        return pa.array(labels, mask=left_out)
+
+
+def _taken(tables: "deque[pa.Table]", n_rows: int) -> pa.Table:
+    """So many rows from the front, which are not there any more."""
+    taken = []
+    while n_rows > 0:
+        table = tables.popleft()
+        taken.append(table.slice(0, n_rows))
+        if len(table) > n_rows:
+            tables.appendleft(table.slice(n_rows))
+        n_rows -= len(taken[-1])
+    return pa.concat_tables(taken)

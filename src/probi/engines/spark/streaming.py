@@ -1,0 +1,112 @@
+"""Structured streaming: one summary across micro-batches, each counted once."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from probi.engines._work import Recipe, opened
+from probi.engines.spark.parts import how_to_read
+from probi.engines.spark.summaries import merged_frame
+from probi.errors import InputError
+from probi.summary import Summary
+
+
+class StreamingSummary:
+    """One summary of a structured stream, kept in a file: give it to ``foreachBatch``.
+
+    Each micro-batch is counted once: the file says which was the last one, and is replaced as a whole, so a batch that
+    the engine repeats after a failure is left out. The query needs a ``checkpointLocation``.
+
+    Parameters
+    ----------
+    path : str or path
+        File of the summary, on the machine of the driver; goes on from it if it is there.
+    n_clusters, size, preset, random_state, order, n_partitions, **reading
+        As in :func:`summarize`. If ``random_state`` is None it is 0, so that a restart goes on as before.
+
+    Examples
+    --------
+    Run it again after a failure, with the same files, and it goes on. ::
+
+        sink = StreamingSummary("state.probi", 20, layout="points")
+        query = frame.writeStream.foreachBatch(sink).option("checkpointLocation", "state").start()
+        probi.solve(sink.summary, 20)
+    """
+
+    def __init__(
+        self,
+        path: Any,
+        n_clusters: int,
+        *,
+        size: int | None = None,
+        preset: str = "default",
+        random_state: int | None = None,
+        order: str | None = None,
+        n_partitions: int | None = None,
+        **reading: Any,
+    ) -> None:
+        self._path = Path(path)
+        self._recipe = Recipe.checked(n_clusters, size, preset, 0 if random_state is None else random_state)
+        self._order, self._n_partitions, self._reading = order, n_partitions, reading
+        self._summary = Summary.load(self._path) if self._path.exists() else None
+        if self._summary is not None:
+            self._check_state(self._summary)
+
+    @property
+    def summary(self) -> Summary:
+        """What has been read so far."""
+        if self._summary is None:
+            return self._recipe.empty(0)
+        return self._summary.__copy__()
+
+    def _check_state(self, summary: Summary) -> None:
+        if "stream" not in summary.about:
+            raise InputError(f"{self._path} is a summary, but not of a stream. Name another file.")
+        before, wanted = summary.about["stream"]["seed"], self._recipe.seed
+        fresh = self._recipe.empty(0)
+        for name in ("n_clusters", "size", "preset"):
+            if getattr(summary, name) != getattr(fresh, name):
+                raise InputError(
+                    f"{self._path} has {name} {getattr(summary, name)!r}, but {getattr(fresh, name)!r} is wanted. "
+                    "Name another file to start anew."
+                )
+        if before != wanted:
+            raise InputError(f"{self._path} has the seed {before}, but {wanted} is wanted. Name another file.")
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        """Add a micro-batch, unless it has been added already."""
+        state = {} if self._summary is None else self._summary.about["stream"]
+        query = _query_of(frame)
+        if state and state["query"] != query:
+            raise InputError(
+                f"{self._path} belongs to another query: its batches cannot be told from those of this one. Name "
+                "another file, or the checkpointLocation that belongs to it."
+            )
+        if state and batch_id <= state["batch"]:
+            return
+        first = state.get("next_shard", 0)
+        new, n_parts = self._summarized(frame, first)
+        summary = new if self._summary is None or new is None else self._summary.__copy__().merge(new)
+        summary = summary or self.summary
+        summary.about["stream"] = {
+            "query": query, "batch": batch_id, "next_shard": first + n_parts, "seed": self._recipe.seed
+        }  # fmt: skip
+        summary.save(self._path)
+        self._summary = summary
+
+    def _summarized(self, frame: DataFrame, first_shard: int) -> tuple[Summary | None, int]:
+        """Summary of a micro-batch and the number of its shards; None if it has no rows."""
+        if not frame.take(1):
+            return None, 0
+        recipe = replace(self._recipe, first_shard=first_shard)
+        how, _ = how_to_read(frame, self._reading, self._order)
+        data, n_parts = merged_frame(frame, how, recipe, self._order, self._n_partitions)
+        return opened(data)[0], n_parts
+
+
+def _query_of(frame: DataFrame) -> str | None:
+    """Id of the query whose micro-batch this is; it stays the same when the query is started again."""
+    found: str | None = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+    return found

@@ -1,0 +1,46 @@
+"""Executors of Spark for ``probi cluster --engine spark``."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from probi.engines._work import Engine, Files, OnPart, Recipe, Task
+from probi.engines.spark.parts import parts_of_files
+from probi.engines.spark.summaries import merged, told_plainly
+from probi.errors import InputError
+
+
+class _Engine:
+    """Files on the executors of a session."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        context = session.sparkContext
+        self.where = f"Spark {context.version} at {context.master}, {context.uiWebUrl or 'without a web page'}"
+
+    def summarize(self, files: Files, recipe: Recipe, on_part: OnPart) -> bytes:
+        return merged(parts_of_files(files, recipe, self._session), recipe.fan_in, on_part)[0]
+
+    def run(self, files: Files, task: Task, numbers: range) -> list[bytes]:
+        with told_plainly():
+            rows = parts_of_files(files, task, self._session, numbers).collect()
+        return [bytes(row.data) for row in sorted(rows, key=lambda row: int(row.number))]
+
+
+@contextmanager
+def connected(workers: str | None) -> Iterator[Engine]:
+    """Connect to a master by its address, or use so many threads of this machine; None: what spark-submit says."""
+    builder = SparkSession.builder.appName("probi").config("spark.ui.showConsoleProgress", "false")
+    if workers is not None:
+        builder = builder.master(f"local[{workers}]" if workers.isdecimal() else workers)
+    try:
+        session = builder.getOrCreate()
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(f"Spark cannot be started with --workers {workers}: {reason}") from None
+    try:
+        yield _Engine(session)
+    finally:
+        session.stop()

@@ -1,0 +1,397 @@
+"""probi on Dask: a real cluster of processes, and Dask's own schedulers."""
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from commands import probi as probi_command
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from table_files import GROUP, as_nodes, columns_of, options_of, some_nodes, write
+
+import probi
+from probi import InputError, Nodes, Summary, expected_cost, solve
+
+dask = pytest.importorskip("dask", reason="Dask is not installed")
+distributed = pytest.importorskip("distributed", reason="Dask's cluster is not installed")
+
+import dask.array as da  # noqa: E402
+import dask.bag as db  # noqa: E402
+import dask.dataframe as dd  # noqa: E402
+
+from probi.engines import dask as on_dask  # noqa: E402
+from probi.engines.dask import summaries  # noqa: E402
+
+SETTINGS = {"size": 40, "random_state": 5}
+
+
+def cluster(n_workers, threads=1):
+    return distributed.LocalCluster(
+        n_workers=n_workers, threads_per_worker=threads, dashboard_address=":0", worker_dashboard_address=None
+    )
+
+
+@pytest.fixture(scope="module")
+def client():
+    with cluster(2) as workers, distributed.Client(workers) as client:
+        yield client
+
+
+def frame_of(columns, n_partitions):
+    with dask.config.set({"dataframe.convert-string": False}):  # or it makes strings of lists
+        return dd.from_pandas(pd.DataFrame(columns), npartitions=n_partitions, sort=False)
+
+
+def digest(summary):
+    return hashlib.sha256(summary.to_bytes()).hexdigest()
+
+
+# -- sources ----------------------------------------------------------------------------------------------------------
+
+
+def test_no_source_loses_a_node():
+    """With a size that keeps all nodes the cost of any centers is exact, so it tells what was read."""
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(300, 3))
+    centers = rng.normal(size=(4, 3))
+    array = da.from_array(points, chunks=(70, 2))
+    bag = db.from_sequence([Nodes.from_groups(points[i : i + 50], 5) for i in range(0, 300, 50)], npartitions=3)
+    frame = dd.from_pandas(pd.DataFrame(points, columns=list("xyz")), npartitions=4)
+    for source, reading, nodes in (
+        (array, {}, Nodes.from_points(points)),
+        (array, {"group_size": 5}, Nodes.from_groups(points, 5)),
+        (da.from_array(points.reshape(60, 5, 3), chunks=(7, 2, 3)), {}, Nodes.from_groups(points, 5)),
+        (bag, {}, Nodes.from_groups(points, 5)),
+        (frame, {}, Nodes.from_points(points)),
+        (frame, {"group_size": 5}, Nodes.from_groups(points, 5)),
+        (frame, {"group_size": 100}, Nodes.from_groups(points, 100)),
+    ):
+        summary = on_dask.summarize(source, 4, random_state=0, **reading)
+        assert summary.n_nodes == len(nodes)
+        assert summary.evaluate(centers).cost == pytest.approx(expected_cost(nodes, centers), rel=1e-12)
+
+
+@pytest.mark.parametrize("layout", ["points", "groups", "long", "nested", "nested columns"])
+@pytest.mark.parametrize("n_partitions", [1, 5])
+def test_frames_in_all_layouts(layout, n_partitions):
+    plain = some_nodes(layout, n=70)
+    nodes = as_nodes(plain)
+    frame = frame_of(columns_of(plain, layout), n_partitions)
+    summary = on_dask.summarize(frame, 3, random_state=0, **options_of(layout))
+    centers = np.array([[-5.0, 0.0], [5.0, 0.0], [0.0, 3.0]])
+    assert summary.n_nodes == len(nodes)
+    assert summary.evaluate(centers).cost == pytest.approx(expected_cost(nodes, centers), rel=1e-12)
+    found = on_dask.assign(frame, centers, **options_of(layout)).compute()
+    labels = probi.assign(nodes, centers)
+    if nodes.ids is None:
+        assert_array_equal(found["cluster"], labels)
+    else:
+        assert dict(zip(found["id"], found["cluster"], strict=True)) == dict(zip(nodes.ids, labels, strict=True))
+    assert list(found.columns[-4:]) == ["cluster", "expected_distance", "next_cluster", "next_distance"]
+    assert "row" not in found.columns
+
+
+def test_rows_of_a_long_frame_may_come_in_any_order():
+    plain = some_nodes("long", n=300, ids="str")
+    table = pd.DataFrame(columns_of(plain, "long"))
+    frames = [dd.from_pandas(table.sample(frac=1, random_state=seed), npartitions=4, sort=False) for seed in range(3)]
+    summaries = [on_dask.summarize(frame, 3, layout="long", **SETTINGS) for frame in frames]
+    assert len({digest(summary) for summary in summaries}) == 1
+    assert summaries[0].n_nodes == 300
+    assert summaries[0].n_retained < 300
+
+
+def test_a_group_may_span_several_partitions():
+    plain = some_nodes("groups", n=30)
+    table = pd.DataFrame(columns_of(plain, "groups"))
+    parts = [table.iloc[a:b] for a, b in ((0, 1), (1, 2), (2, 2), (2, 4), (4, 61), (61, 62), (62, 90))]
+    frame = dd.from_delayed([dask.delayed(part) for part in parts], meta=table.iloc[:0])
+    centers = np.array([[-5.0, 0.0], [5.0, 0.0]])
+    assert_array_equal(
+        on_dask.assign(frame, centers, group_size=GROUP).compute()["cluster"],
+        probi.assign(as_nodes(plain), centers),
+    )
+
+
+def test_labels_of_arrays_and_bags_are_lazy():
+    rng = np.random.default_rng(0)
+    points, centers = rng.normal(size=(60, 2)), rng.normal(size=(3, 2))
+    expected = probi.assign(Nodes.from_groups(points, 5), centers)
+    labels = on_dask.assign(da.from_array(points, chunks=(13, 1)), centers, group_size=5)
+    assert isinstance(labels, da.Array)
+    assert labels.shape == (12,)
+    assert_array_equal(labels.compute(), expected)
+    bag = db.from_sequence([Nodes.from_groups(points, 5)] * 2, npartitions=2)
+    for found in on_dask.assign(bag, centers).compute():
+        assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("source", "reading", "message"),
+    [
+        (da.ones((9, 2)), {"id": "x"}, "Array has no id"),
+        (da.ones((9, 2)), {"group_size": 4}, "no whole number of groups"),
+        (da.ones((9, 2, 3)), {"group_size": 3}, "along its first axis"),
+        (da.ones(9), {}, "2 or 3 dimensions"),
+        (db.from_sequence([1]), {"layout": "points"}, "need no layout"),
+        ("nothing.parquet", {}, "no file nothing.parquet"),
+    ],
+)
+def test_what_cannot_be_read_is_said(source, reading, message):
+    with pytest.raises(InputError, match=message):
+        on_dask.summarize(source, 2, **reading)
+
+
+def test_progress_without_a_cluster_counts_parts():
+    seen = []
+    array = da.ones((40, 2), chunks=(10, 2)) * da.arange(40, chunks=10)[:, None]
+    with dask.config.set(scheduler="threads"):
+        on_dask.summarize(array, 2, on_part=lambda *counts: seen.append(counts))
+    assert sorted(seen) == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+
+def test_estimator():
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(3000, 2)) + 9 * rng.integers(2, size=(3000, 1))
+    model = clone(on_dask.DaskPROBI(2, random_state=0, reading={"group_size": 3}))
+    model.fit(da.from_array(points, chunks=(1000, 2)))
+    nodes = Nodes.from_groups(points, 3)
+    assert model.summary_.n_nodes == len(nodes)
+    assert_array_equal(model.labels_.compute(), probi.assign(nodes, model.cluster_centers_))
+    assert model.cost_ == pytest.approx(expected_cost(nodes, model.cluster_centers_), rel=0.05)
+    assert model.n_features_in_ == 2
+    with pytest.raises(InputError, match="column"):
+        model.fit(da.ones((3, 2)), sample_weight=[1, 1, 1])
+
+
+# -- a cluster --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """32 files of groups of ten rows, which do not end where row groups do."""
+    rng = np.random.default_rng(1)
+    folder = tmp_path_factory.mktemp("files")
+    middles = 10 * rng.normal(size=(30, 5))
+    for i in range(32):
+        owner = np.repeat(rng.integers(30, size=200), 10)
+        points = (middles[owner] + rng.normal(size=(2000, 5))).astype(np.float32)
+        write(folder / f"{i:02}.parquet", {f"x{j}": points[:, j] for j in range(5)}, step=999)
+    return folder
+
+
+def summarized(folder, **options):
+    return on_dask.summarize(folder, 10, random_state=0, part_bytes=1, layout="groups", group_size=10, **options)
+
+
+def test_the_same_bytes_whoever_does_the_work(folder, client):
+    seen = []
+    first = summarized(folder, client=client, on_part=lambda n_done, n: seen.append((n_done, n)))
+    assert first.n_nodes == 6400
+    assert max(seen) == (32 * 3, 32 * 3)
+    with cluster(1, threads=3) as workers, distributed.Client(workers, set_as_default=False) as other:
+        assert summarized(folder, client=other).to_bytes() == first.to_bytes()
+    for scheduler in ("threads", "synchronous"):
+        with dask.config.set(scheduler=scheduler):
+            assert summarized(folder).to_bytes() == first.to_bytes()
+    local = Summary(10, random_state=0)
+    for nodes in probi.io.read(folder, layout="groups", group_size=10):
+        local.update(nodes)
+    nodes = Nodes.concat(list(probi.io.read(folder, layout="groups", group_size=10)))
+    costs = [expected_cost(nodes, solve(s, 10, random_state=0).centers) for s in (first, local)]
+    assert_allclose(costs[0], costs[1], rtol=0.01)
+
+
+def test_covertype_in_32_partitions(data_file, client, tmp_path):
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(data_file("covertype.parquet"))
+    step = -(-len(table) // 32 // 10) * 10
+    for i in range(32):
+        pq.write_table(table.slice(i * step, step), tmp_path / f"{i:02}.parquet")
+    reading = {"layout": "groups", "group_size": 10, "part_bytes": 1}
+    summary = on_dask.summarize(tmp_path, 20, random_state=0, client=client, **reading)
+    with cluster(1) as workers, distributed.Client(workers, set_as_default=False) as other:
+        assert on_dask.summarize(tmp_path, 20, random_state=0, client=other, **reading).to_bytes() == summary.to_bytes()
+    nodes = Nodes.concat(list(probi.io.read(tmp_path, layout="groups", group_size=10)))
+    assert summary.n_nodes == len(nodes) == 58101
+    local = Summary(20, random_state=0)
+    local.update(nodes)
+    costs = [expected_cost(nodes, solve(s, 20, random_state=0).centers) for s in (summary, local)]
+    assert_allclose(costs[0], costs[1], rtol=0.01)
+
+
+def test_parts_that_finish_in_another_order_give_the_same_bytes(folder, client):
+    paths = sorted(folder.iterdir())[:9]
+    slow = [dask.delayed(_late)(path.read_bytes(), i) for i, path in enumerate(paths)]
+    meta = _frame(paths[0].read_bytes()).iloc[:0]
+    frames = dd.from_delayed([dask.delayed(_frame)(data) for data in slow], meta=meta)
+    first = on_dask.summarize(frames, 10, random_state=0, group_size=10, client=client)
+    with dask.config.set(scheduler="synchronous"):
+        assert on_dask.summarize(frames, 10, random_state=0, group_size=10).to_bytes() == first.to_bytes()
+
+
+def _late(data, i):
+    time.sleep(0.02 * (i * 7 % 5))
+    return data
+
+
+def _frame(data):
+    import io
+
+    return pd.read_parquet(io.BytesIO(data))
+
+
+def test_a_killed_worker_changes_nothing(folder):
+    expected = summarized(folder)
+    with cluster(2) as workers, distributed.Client(workers, set_as_default=False) as client:
+        pids = list(client.run(os.getpid).values())
+        killed = []
+
+        def kill(n_done, n_parts):
+            if n_done >= n_parts // 4 and not killed:
+                killed.append(pids[0])
+                os.kill(pids[0], signal.SIGKILL)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = summarized(folder, client=client, on_part=kill)
+        assert killed
+        assert pids[0] not in client.run(os.getpid).values()
+    assert found.to_bytes() == expected.to_bytes()
+
+
+def test_a_poisoned_part_is_named_to_the_user(folder, client, tmp_path):
+    for path in sorted(folder.iterdir())[:3]:
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    columns = {f"x{j}": np.zeros(2000, np.float32) for j in range(5)}
+    columns["x3"][1234] = np.nan
+    bad = write(tmp_path / "bad.parquet", columns, step=333)
+    with pytest.raises(InputError) as caught:
+        summarized(tmp_path, client=client)
+    assert str(bad) in str(caught.value)
+    assert "row 1235" in str(caught.value)
+    frame = dd.from_pandas(pd.DataFrame({"id": [7, 7, 8, 8], "x": [0.0, 1, 2, np.nan], "p": [0.5] * 4}), npartitions=2)
+    with pytest.raises(InputError, match=r"partition \d, row \d .*'x'"):
+        on_dask.summarize(frame, 1, layout="long", client=client)
+
+
+def test_what_is_sent_are_summaries(folder, monkeypatch):
+    """To the worker that merges at most as many as are merged at once; to the client one."""
+    sizes, merge = [], summaries.merge
+
+    def measured(parts):
+        sizes.append([len(part) for part in parts])
+        return merge(parts)
+
+    monkeypatch.setattr(summaries, "merge", measured)
+    with dask.config.set(scheduler="synchronous"):
+        final = len(summarized(folder).to_bytes())
+    n_parts = 32 * 3
+    assert len(sizes) > n_parts // 4
+    assert max(map(len, sizes)) <= 4
+    assert max(map(sum, sizes)) <= final * np.log2(n_parts)
+
+
+# -- processes --------------------------------------------------------------------------------------------------------
+
+
+def test_workers_share_a_new_cache_of_kernels(tmp_path):
+    """Several processes compile into one folder at the same time, and all of them get the right answer."""
+    code = "import probi, numpy as np; print(probi.expected_cost(probi.Nodes.from_points(np.eye(4)), np.zeros((1, 4))))"
+    env = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    runs = [
+        subprocess.Popen([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, text=True) for _ in range(3)
+    ]
+    assert [run.communicate()[0].strip() for run in runs] == ["4.0"] * 3
+    assert any(tmp_path.rglob("*.nbi"))
+
+
+def test_a_worker_without_a_place_for_the_cache_works():
+    code = (
+        "import dask.array as da\n"
+        "from probi.engines import dask as on_dask\n"
+        "print(on_dask.summarize(da.ones((8, 2), chunks=(2, 2)), 1).n_nodes)"
+    )
+    env = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    env |= {"NUMBA_CACHE_DIR": "/proc/nowhere", "HOME": "/proc/nowhere"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert done.stdout.strip() == "8", done.stderr[-500:]
+
+
+def test_kernels_in_many_threads_of_a_worker_at_once():
+    rng = np.random.default_rng(0)
+    parts = [Nodes.from_dense(rng.normal(size=(2000, 5, 3))) for _ in range(8)]
+    expected = [_summary_bytes(part, i) for i, part in enumerate(parts)]
+    found = [b""] * len(parts)
+
+    def work(i):
+        found[i] = _summary_bytes(parts[i], i)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(parts))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == expected
+
+
+def _summary_bytes(nodes, shard):
+    summary = Summary(3, 40, random_state=0, shard=shard)
+    summary.update(nodes)
+    return summary.to_bytes()
+
+
+# -- the command line -------------------------------------------------------------------------------------------------
+
+
+def test_the_same_results_folder(tmp_path, capsys, monkeypatch):
+    import pyarrow.parquet as pq
+
+    monkeypatch.setattr("probi.cli.story.write_story", lambda outcome, path: None)
+    columns = columns_of(some_nodes("long", n=3000), "long")
+    columns["x0"][4321] = float("nan")
+    path = write(tmp_path / "x.parquet", columns, step=1000)
+    settings = ("-k", "2,3", "--layout", "long", "--size", "40", "--n-init", 2, "--missing", "skip-node", "--json")
+    here = probi_command(capsys, "cluster", path, *settings, "-o", tmp_path / "here")
+    there = probi_command(
+        capsys, "cluster", path, *settings, "-o", tmp_path / "there", "--engine", "dask", "--workers", 2
+    )
+    assert "2 workers" in there.err
+    names = {p.name for p in (tmp_path / "here").iterdir()}
+    assert {p.name for p in (tmp_path / "there").iterdir()} == names
+    assert {"rejected.csv", "assignment.parquet", "summary.probi", "result.json"} <= names
+    assert (tmp_path / "there" / "rejected.csv").read_bytes() == (tmp_path / "here" / "rejected.csv").read_bytes()
+    # One part is the whole, so everything is the same.
+    for name in ("summary.probi", "centers.parquet", "centers.csv"):
+        assert (tmp_path / "there" / name).read_bytes() == (tmp_path / "here" / name).read_bytes()
+    assert pq.read_table(tmp_path / "there" / "assignment.parquet") == pq.read_table(
+        tmp_path / "here" / "assignment.parquet"
+    )
+    assert there.json["solutions"][0]["cost"] == pytest.approx(here.json["solutions"][0]["cost"], rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--workers", "2"), "--workers goes with --engine"),
+        (("--engine", "dask", "--workers", "0"), "at least one"),
+        (("--engine", "dask", "--checkpoint", "c.probi"), "--checkpoint goes with --engine local"),
+        (("--engine", "dask", "--gather"), "cannot gather"),
+        (("--engine", "dask", "--workers", "tcp://127.0.0.1:9"), "no Dask scheduler at tcp://127.0.0.1:9"),
+    ],
+)
+def test_engines_that_do_not_go_together_with_other_options(tmp_path, capsys, monkeypatch, options, message):
+    monkeypatch.setattr("probi.engines.dask.workers.CONNECT_SECONDS", 1)
+    path = write(tmp_path / "x.csv", {"x": [1.0, 2.0], "y": [3.0, 5.0]})
+    ran = probi_command(capsys, "cluster", path, "-k", 1, *options)
+    assert ran.code == 2
+    assert message in ran.err

@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from benchmarks import files, kernels, quality, solver, startup, streams
+from benchmarks import engines, files, kernels, quality, solver, startup, streams
 
 ALL = {
     "startup": startup.main,
@@ -13,6 +13,7 @@ ALL = {
     "quality": quality.main,
     "streams": streams.main,
     "files": files.main,
+    "engines": engines.main,
 }
 
 

@@ -285,6 +285,31 @@ def peers_page(folder: Path) -> str:
 # -- growth -----------------------------------------------------------------------------------------------------------
 
 
+# Why time and memory grow as they do, by axis.
+WHY = {
+    "n": """
+        Linear: a node is looked at once on the lowest level, and each level above has a quarter of the nodes of the one
+        below. Solving sees the coreset only. Memory grows with the number of levels.
+    """,
+    "k": """
+        A leaf has 1600 nodes a cluster (fewer for large k), and its tree is deeper by the logarithm of k: so the
+        time of a node hardly grows. The coreset has 200 nodes a cluster, each of which is compared with up to k
+        centers: solving grows with nearly k squared. Memory grows with the leaf, once that outweighs the program.
+    """,
+    "d": """
+        Every number is read a few times, so time is linear once numbers outweigh what a node costs; beyond some hundred
+        dimensions a node no longer fits into the fastest cache. Memory is that of a leaf, whose nodes are kept whole.
+    """,
+    "m": """
+        As over dimensions: every number is read a few times, and a leaf holds its nodes with all their realizations.
+    """,
+    "threads": """
+        Leaves of a batch, and nodes of a leaf, are worked on side by side; what is left of a stream of small batches runs
+        on one thread.
+    """,
+}
+
+
 def growth_page(folder: Path) -> str:
     """Fitted exponents, and what they mean for very long streams."""
     rows = read(folder / "growth.csv")
@@ -294,9 +319,9 @@ def growth_page(folder: Path) -> str:
         "# Growth\n",
         words("""
             Generated nodes around 30 places, one axis at a time through 100,000 nodes, k = 20, 10
-            dimensions, 10 realizations a node and 2 threads (20,000 nodes where dimensions or realizations
-            vary). Exponents are slopes of a straight line through the upper half of the points, both axes
-            logarithmic.
+            dimensions, 10 realizations a node and 2 threads; 1,000,000 nodes where clusters or threads vary,
+            because below a leaf (32,000 nodes for k = 20) nodes are only kept. Exponents are slopes of a straight
+            line through the upper half of the points, both axes logarithmic.
         """),
     ]
     names = {"n": "nodes", "k": "clusters", "d": "dimensions", "m": "realizations a node", "threads": "threads"}
@@ -313,6 +338,7 @@ def growth_page(folder: Path) -> str:
         ]
         cells.append(["exponent", *(f"{value:.2f}" for value in slopes[axis].values()), ""])
         text.append(table([title, "summary s", "solve s", "peak MB", "of it before reading"], cells))
+        text.append(words(WHY[axis]) + "\n")
     plot_growth(rows, names, folder / "growth.svg")
     text.append("![Growth](growth.svg)\n")
     text.append(_very_long(rows))

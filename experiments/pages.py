@@ -304,8 +304,8 @@ WHY = {
         As over dimensions: every number is read a few times, and a leaf holds its nodes with all their realizations.
     """,
     "threads": """
-        Leaves of a batch, and nodes of a leaf, are worked on side by side; what is left of a stream of small batches runs
-        on one thread.
+        Leaves of a batch, and nodes of a leaf, are worked on side by side; what is left of a stream of small batches
+        runs on one thread.
     """,
 }
 

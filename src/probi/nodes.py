@@ -21,6 +21,8 @@ from probi._checks import (
     largest_magnitude,
 )
 from probi._kernels import statistics
+from probi._random import seed_of
+from probi._thinning import ThinningBounds, most_realizations, thinned
 from probi.errors import InputError
 
 Array = NDArray[Any]
@@ -457,6 +459,59 @@ class Nodes:
             raise InputError(f"There are {len(places)} points for {self.n_realizations} realizations.")
         changed = {"points": places, "magnitude": check_points(places, self.offsets), "statistics": {}}
         return self._trusted(**self._parts() | changed)
+
+    def thin(
+        self,
+        max_realizations: int | None = None,
+        epsilon: float | None = None,
+        *,
+        random_state: Any = None,
+        return_bounds: bool = False,
+    ) -> Any:
+        """Nodes with fewer realizations, which stand for the others; weights and total probabilities stay as they are.
+
+        Equal realizations are taken together, and nothing is lost if that is enough. Else some are drawn, by
+        probability times distance to the middle, one from each of as many parts of the node.
+
+        Parameters
+        ----------
+        max_realizations : int, default=None
+            Most realizations a node; nodes with no more stay as they are.
+        epsilon : float, default=None
+            Instead of ``max_realizations``: the standard error of the expected distance to any center, as a share of
+            the node's spread, is at most this. It takes 6 / epsilon ** 2 realizations.
+        random_state : None, int, Generator or RandomState, default=None
+            The same seed gives the same bits.
+        return_bounds : bool, default=False
+            Also say what may have changed; this takes longer.
+
+        Returns
+        -------
+        Nodes
+            Or, with ``return_bounds``, Nodes and a :class:`ThinningBounds`.
+
+        Notes
+        -----
+        Step 5 of the coreset of Lammersen, Schmidt and Sohler, which the paper leaves out.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import probi
+        >>> readings = np.random.default_rng(0).normal(size=(5, 10_000, 3))
+        >>> probi.Nodes.from_dense(readings).thin(32, random_state=0)
+        Nodes(5 nodes, 160 realizations (32 a node), 3 features, float64, mass 5)
+        """
+        most = most_realizations(max_realizations, epsilon)
+        key = seed_of(random_state) % 2**64
+        found = thinned(
+            self.points, self.probabilities, self.offsets, self.total_probabilities, most, key, 0, return_bounds
+        )
+        arrays = {name: frozen(getattr(found, name)) for name in ("points", "probabilities", "offsets")}
+        nodes = self._trusted(**self._parts() | arrays | {"statistics": {}})
+        if not return_bounds:
+            return nodes
+        return nodes, ThinningBounds(np.sqrt(found.variances), found.moved)
 
     def reweighted(self, weights: ArrayLike) -> Self:
         """The same nodes with other weights; what was computed of them is kept."""

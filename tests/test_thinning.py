@@ -212,10 +212,10 @@ def test_bounds_cost_nothing_else():
 def test_epsilon_is_the_standard_error_in_spreads(epsilon):
     nodes = dense(n=20, m=5000, d=4)
     thin, bounds = nodes.thin(epsilon=epsilon, random_state=0, return_bounds=True)
-    assert np.diff(thin.offsets).max() <= math.ceil(6 / epsilon**2)
+    assert np.diff(thin.offsets).max() <= math.ceil(6.75 / epsilon**2)
     _, spreads = probi.one_medians(nodes)
-    # The median around which importance is measured is not exact, nor is the spread of those looked at.
-    assert (bounds.standard_error <= 1.1 * epsilon * spreads * nodes.total_probabilities).all()
+    # The median around which importance is measured is not exact.
+    assert (bounds.standard_error <= 1.02 * epsilon * spreads * nodes.total_probabilities).all()
 
 
 @pytest.mark.parametrize(

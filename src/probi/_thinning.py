@@ -13,13 +13,12 @@ from probi.errors import InputError
 
 Array = NDArray[Any]
 
-# Realizations that are looked at for each that is kept. Twice as many take twice the time, and make the error smaller
-# by a twentieth.
+# Candidates that are drawn for each realization that is kept. They add an eighth to the variance.
 CANDIDATES = 8
 
 # With so many realizations a node, over the square of epsilon, the bound of the standard error is epsilon spreads:
-# importance sums to at most 3 times the probability, and the two moments below to at most 2 times the squared spread.
-MOST_A_SQUARE = 6.0
+# importance sums to 3 times the probability, the moment to at most 2 squared spreads of it, and candidates add to that.
+MOST_A_SQUARE = 6.0 * (1.0 + 1.0 / CANDIDATES)
 
 # Nodes that one thread takes at a time.
 STEP = 64

@@ -6,7 +6,7 @@ from probi._kernels._compile import kernel, part
 from probi._kernels.geometry import squared_distance
 from probi._kernels.tree import grow
 
-# Steps of Weiszfeld towards the median around which importance is measured. It need not be exact.
+# Steps of Weiszfeld, the first to the mean, to the middle around which importance is measured. It need not be exact.
 N_STEPS = 4
 
 
@@ -31,56 +31,57 @@ def thin(
     """At most ``places.shape[1]`` realizations for each of the nodes chosen[start:stop], which have more.
 
     Where no more points than that are different, each is kept with the sum of its probabilities: nothing is lost. Else
-    up to ``n_candidates`` realizations are drawn by probability, one from each of as many strata, brought into an order
-    in which neighbours are close, and thinned by importance, again one from each stratum. The total is kept.
+    some are drawn by importance, which is the probability times (distance to the middle / spread + 2): first up to
+    ``n_candidates``, one from each of as many strata along the node; then, in an order in which neighbours are close,
+    as many of those as are wanted, again one from each stratum. The total is kept.
 
     IN   totals (n,): probability of each node; chosen (n_chosen,) node numbers; numbers (n_chosen,) uint64: they
          and ``key`` tell the random numbers of a node, which so do not depend on the nodes around it
     OUT  places (n_chosen, most, d), chances (n_chosen, most), sizes (n_chosen,): rows start:stop overwritten;
          errors (n_chosen, 2): for any center fixed before, a bound of the variance of the expected distance; for all
          centers at once, if ``bounded``, how far the node was moved (the cost of carrying each realization to one that
-         stands for it), which takes a look at all of them
+         stands for it)
     """
     d, most = points.shape[1], places.shape[1]
-    rows, weights = np.empty(n_candidates, np.int64), np.empty(n_candidates)
-    relative, middle, following = np.empty((n_candidates, d)), np.zeros((1, d)), np.empty(d)
-    radii, flat = np.empty(n_candidates), np.empty((n_candidates, d), np.float32)
-    importance, order = np.empty(n_candidates), np.empty(n_candidates, np.int64)
+    longest = 0
+    for i in range(start, stop):
+        longest = max(longest, offsets[chosen[i] + 1] - offsets[chosen[i]])
+    radii, middle, following = np.empty(longest), np.zeros((1, d)), np.empty(d)
+    rows, weights, importance = np.empty(n_candidates, np.int64), np.empty(n_candidates), np.empty(n_candidates)
+    flat, order = np.empty((n_candidates, d), np.float32), np.empty(n_candidates, np.int64)
     features, thresholds = np.empty(2 * n_candidates, np.uint64), np.empty(2 * n_candidates, np.float32)
     firsts, leaf_of = np.empty(2 * n_candidates, np.uint64), np.empty(2 * n_candidates, np.int32)
     cell_of = np.empty(n_candidates, np.int32)
     for i in range(start, stop):
         first, last = offsets[chosen[i]], offsets[chosen[i] + 1]
-        errors[i, 0], errors[i, 1] = 0.0, 0.0
         total = totals[chosen[i]]
+        errors[i, 0], errors[i, 1] = 0.0, 0.0
         sizes[i] = _distinct(points, probabilities, first, last, places, chances, i)
         if sizes[i] > 0:
             _keep_total(chances, i, sizes[i], total)
             continue
-        m, carried = _candidates(points, probabilities, first, last, total, key, numbers[i], bounded, rows, weights)
-        for j in range(m):
-            for f in range(d):
-                # Relative to one of them: far from the origin nothing may change.
-                relative[j, f] = np.float64(points[rows[j], f]) - np.float64(points[rows[0], f])
-        spread = _median(relative, weights, m, total, middle, following, radii)
-        if spread <= 0.0:  # all that were looked at are one point
-            for f in range(d):
-                places[i, 0, f] = points[rows[0], f]
-            chances[i, 0], sizes[i], errors[i, 1] = total, 1, carried
-            continue
-        sampled = total / m if m == n_candidates and last - first > n_candidates else 0.0
-        whole, widest = 0.0, 0.0
+        m = _by_probability(probabilities, first, last, total, key, numbers[i], rows, weights)
+        _median(points, rows, weights, m, middle, following)
+        spread, widest = 0.0, 0.0
+        for r in range(first, last):
+            radii[r - first] = np.sqrt(squared_distance(points, r, middle, 0))
+            spread += probabilities[r] * radii[r - first]
+            widest = max(widest, radii[r - first])
+        spread /= total
+        m, whole = _by_importance(
+            probabilities, first, last, radii, spread, key, numbers[i], rows, weights, importance, total
+        )
+        moment = 0.0
+        for r in range(first, last):
+            # A distance to a center differs from that of the middle by at most the radius, their mean by the spread.
+            radius = radii[r - first]
+            moment += probabilities[r] / (radius / spread + 2.0) * (radius + spread) ** 2
+        n_draws = 1.0 / most + (1.0 / n_candidates if last - first > n_candidates else 0.0)
+        errors[i, 0] = whole * moment * n_draws
         for j in range(m):
             order[j] = j
-            importance[j] = weights[j] * (radii[j] / spread + 2.0)
-            whole += importance[j]
-            widest = max(widest, radii[j])
-            # Of the draws of candidates, and of those among them.
-            errors[i, 0] += sampled * weights[j] * radii[j] * radii[j]
-        for j in range(m):
             for f in range(d):
-                flat[j, f] = (relative[j, f] - middle[0, f]) / widest
-            errors[i, 0] += whole / most * weights[j] * weights[j] / importance[j] * (radii[j] + spread) ** 2
+                flat[j, f] = (np.float64(points[rows[j], f]) - middle[0, f]) / widest
         grow(
             flat[:m], importance[:m], order[:m], 1, features[: 2 * m], thresholds[: 2 * m], firsts[: 2 * m],
             leaf_of[: 2 * m], cell_of[:m],
@@ -88,11 +89,10 @@ def thin(
         sizes[i] = _strata(points, rows, weights, importance, order, m, whole, key, numbers[i], places, chances, i)
         _keep_total(chances, i, sizes[i], total)
         if bounded:
-            for f in range(d):
-                middle[0, f] += np.float64(points[rows[0], f])
             errors[i, 1] = min(
-                carried + _carried(points, rows, weights, order, m, places, chances, sizes[i], i),
-                _through(points, probabilities, first, last, places, chances, sizes[i], i, middle),
+                _to_candidates(points, probabilities, first, last, rows, weights, m)
+                + _from_candidates(points, rows, weights, order, m, places, chances, sizes[i], i),
+                total * spread + _around(places, chances, sizes[i], i, middle),
             )
 
 
@@ -133,11 +133,11 @@ def _distinct(points, probabilities, first, last, places, chances, i):
 
 
 @part
-def _candidates(points, probabilities, first, last, total, key, number, bounded, rows, weights):
-    """All realizations, or one from each of equal shares of the probability; and the cost of carrying all to them.
+def _by_probability(probabilities, first, last, total, key, number, rows, weights):
+    """Some realizations, one from each of equal shares of the probability; all of them where they are few.
 
-    OUT  rows (n_candidates,), weights (n_candidates,): those that are used overwritten
-    RETURN how many, and if ``bounded`` the sum of probability times distance to the one that stands for it
+    OUT  rows, weights (n_candidates,): those that are used overwritten
+    RETURN how many
     """
     most, n = rows.shape[0], 0
     if last - first <= most:
@@ -145,60 +145,83 @@ def _candidates(points, probabilities, first, last, total, key, number, bounded,
             if probabilities[r] > 0.0:
                 rows[n], weights[n] = r, probabilities[r]
                 n += 1
-        return n, 0.0
-    share = total / most
+        return n
     below, r = 0.0, first  # probability of the realizations before r
     for j in range(most):
-        wanted = (j + _uniform(key, number, j)) * share
+        wanted = (j + _uniform(key, number, j)) * total / most
         while r < last - 1 and below + probabilities[r] <= wanted:
             below += probabilities[r]
             r += 1
-        while r > first and probabilities[r] <= 0.0:  # rounding at the end
-            r -= 1
-        rows[j], weights[j] = r, share
-    carried, left, j = 0.0, share, 0
-    for r in range(first, last if bounded else first):
-        mass = np.float64(probabilities[r])
-        while mass > 0.0:
-            flow = min(mass, left) if j < most - 1 else mass
-            carried += flow * np.sqrt(squared_distance(points, r, points, rows[j]))
-            mass -= flow
-            left -= flow
-            if left <= 0.0 and j < most - 1:
-                j += 1
-                left = share
-    return most, carried
+        rows[j], weights[j] = r, 1.0
+    return most
 
 
 @part
-def _median(relative, weights, m, total, middle, following, radii):
-    """Some steps of Weiszfeld from the mean.
+def _by_importance(probabilities, first, last, radii, spread, key, number, rows, weights, importance, total):
+    """Candidates, one from each of equal shares of the importance; all realizations where they are few.
 
-    OUT  middle (1, d), radii (m,): distances to it
-    RETURN mean distance to it
+    One that is drawn again counts twice. Their weights sum to the total.
+
+    OUT  rows, weights, importance (n_candidates,): those that are used overwritten
+    RETURN how many, and the sum of the importance
     """
-    d = relative.shape[1]
+    most, n = rows.shape[0], 0
+    whole = 0.0
+    for r in range(first, last):
+        whole += probabilities[r] * (radii[r - first] / spread + 2.0)
+    if last - first <= most:
+        for r in range(first, last):
+            if probabilities[r] > 0.0:
+                rows[n], weights[n] = r, probabilities[r]
+                importance[n] = probabilities[r] * (radii[r - first] / spread + 2.0)
+                n += 1
+        return n, whole
+    below, r, before, found = 0.0, first, -1, 0.0
+    for j in range(most):
+        wanted = (j + _uniform(key, number, most + j)) * whole / most
+        while r < last - 1:
+            own = probabilities[r] * (radii[r - first] / spread + 2.0)
+            if below + own > wanted:
+                break
+            below += own
+            r += 1
+        if r != before:
+            rows[n], weights[n], importance[n] = r, 0.0, 0.0
+            before = r
+            n += 1
+        importance[n - 1] += whole / most
+        weights[n - 1] += 1.0 / (radii[r - first] / spread + 2.0)
+        found += 1.0 / (radii[r - first] / spread + 2.0)
+    for j in range(n):
+        weights[j] *= total / found
+    return n, whole
+
+
+@part
+def _median(points, rows, weights, m, middle, following):
+    """Some steps of Weiszfeld from the mean of some realizations.
+
+    OUT  middle (1, d)
+    """
+    d = points.shape[1]
     for f in range(d):
-        middle[0, f] = 0.0
-        for j in range(m):
-            middle[0, f] += weights[j] * relative[j, f]
-        middle[0, f] /= total
-    spread = 0.0
+        middle[0, f] = np.float64(points[rows[0], f])
     for step in range(N_STEPS):
-        spread, pull = 0.0, 0.0
+        pull = 0.0
         for f in range(d):
             following[f] = 0.0
         for j in range(m):
-            radii[j] = np.sqrt(squared_distance(relative, j, middle, 0))
-            spread += weights[j] * radii[j]
-            if radii[j] > 0.0:
-                pull += weights[j] / radii[j]
-                for f in range(d):
-                    following[f] += weights[j] / radii[j] * relative[j, f]
-        if step < N_STEPS - 1 and pull > 0.0:
+            share = weights[j]
+            if step > 0:
+                radius = np.sqrt(squared_distance(points, rows[j], middle, 0))
+                share = weights[j] / radius if radius > 0.0 else 0.0
+            pull += share
             for f in range(d):
-                middle[0, f] = following[f] / pull
-    return spread / total
+                # Relative to where it is: far from the origin nothing may change.
+                following[f] += share * (np.float64(points[rows[j], f]) - middle[0, f])
+        if pull > 0.0:
+            for f in range(d):
+                middle[0, f] += following[f] / pull
 
 
 @part
@@ -207,7 +230,7 @@ def _strata(points, rows, weights, importance, order, m, whole, key, number, pla
     d, most = points.shape[1], places.shape[1]
     below, at, n, before = 0.0, 0, 0, -1
     for t in range(most):
-        wanted = (t + _uniform(key, number, rows.shape[0] + t)) * whole / most
+        wanted = (t + _uniform(key, number, 2 * rows.shape[0] + t)) * whole / most
         while at < m - 1 and below + importance[at] <= wanted:
             below += importance[at]
             at += 1
@@ -232,19 +255,35 @@ def _keep_total(chances, i, n, total):
 
 
 @part
-def _through(points, probabilities, first, last, places, chances, n, i, middle):
-    """Cost of carrying everything to one point and from there to the realizations that are left."""
+def _around(places, chances, n, i, middle):
+    """Cost of carrying the realizations that are left to one point."""
     cost = 0.0
-    for r in range(first, last):
-        cost += probabilities[r] * np.sqrt(squared_distance(points, r, middle, 0))
     for j in range(n):
         cost += chances[i, j] * np.sqrt(squared_distance(places[i], j, middle, 0))
     return cost
 
 
 @part
-def _carried(points, rows, weights, order, m, places, chances, n, i):
-    """Cost of carrying the candidates to the realizations that are left, both along the order."""
+def _to_candidates(points, probabilities, first, last, rows, weights, m):
+    """Cost of carrying all realizations to the candidates, both in the order in which they came."""
+    cost, at = 0.0, 0
+    left = weights[0]
+    for r in range(first, last):
+        mass = np.float64(probabilities[r])
+        while mass > 0.0:
+            flow = min(mass, left) if at < m - 1 else mass
+            cost += flow * np.sqrt(squared_distance(points, r, points, rows[at]))
+            mass -= flow
+            left -= flow
+            if left <= 0.0 and at < m - 1:
+                at += 1
+                left = weights[at]
+    return cost
+
+
+@part
+def _from_candidates(points, rows, weights, order, m, places, chances, n, i):
+    """Cost of carrying the candidates to the realizations that are left, both in the order of neighbours."""
     cost, at = 0.0, 0
     left = chances[i, 0]
     for j in range(m):

@@ -15,6 +15,7 @@ import pytest
 from commands import probi as probi_command
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from table_files import GROUP, as_nodes, columns_of, options_of, some_nodes, write
 
 import probi
@@ -141,13 +142,40 @@ def test_labels_of_arrays_and_bags_are_lazy():
         (da.ones((9, 2)), {"group_size": 4}, "no whole number of groups"),
         (da.ones((9, 2, 3)), {"group_size": 3}, "along its first axis"),
         (da.ones(9), {}, "2 or 3 dimensions"),
+        (da.ones((9, 2)), {"group_size": 0}, "group_size is 0"),
+        (da.ones((9, 2)), {"layout": "long"}, "layout 'points', not 'long'"),
         (db.from_sequence([1]), {"layout": "points"}, "need no layout"),
+        (np.ones((9, 2)), {}, "ndarray is nothing that this engine holds"),
+        (pd.DataFrame({"x": [1.0]}), {}, "DataFrame is nothing that this engine holds"),
         ("nothing.parquet", {}, "no file nothing.parquet"),
     ],
 )
 def test_what_cannot_be_read_is_said(source, reading, message):
     with pytest.raises(InputError, match=message):
         on_dask.summarize(source, 2, **reading)
+
+
+def test_assignments_have_their_columns_also_where_the_first_rows_make_no_node(tmp_path):
+    rng = np.random.default_rng(0)
+    points, centers = rng.normal(size=(6000, 2)), rng.normal(size=(3, 2))
+    path = write(tmp_path / "x.parquet", {"x": points[:, 0], "y": points[:, 1]}, step=1000)
+    expected = probi.assign(Nodes.from_groups(points, 1500), centers)
+    frame = dd.from_pandas(pd.DataFrame(points), npartitions=3)  # names that are numbers
+    for source in (path, frame):
+        lazy = on_dask.assign(source, centers, group_size=1500, part_bytes=1)
+        assert_array_equal(lazy.compute()["cluster"], expected)
+        assert list(lazy.columns) == list(lazy.compute().columns)
+
+
+def test_assignments_are_lazy_and_of_the_promised_types(tmp_path):
+    columns = {"id": ["a", "b", "c", "d"], "x": [0.0, 1.0, 2.0, float("nan")], "y": [0.0] * 4}
+    path = write(tmp_path / "x.parquet", columns, step=2)
+    lazy = on_dask.assign(path, np.array([[0.0, 0.0], [2.0, 0.0]]), part_bytes=1)
+    first = lazy.partitions[0].compute()
+    assert_array_equal(first["cluster"], [0, 0])
+    assert_array_equal(first.dtypes.astype(str), lazy._meta.dtypes.astype(str))
+    with pytest.raises(InputError, match="row 4 of node 'd'"):
+        lazy.compute()
 
 
 def test_progress_without_a_cluster_counts_parts():
@@ -170,6 +198,37 @@ def test_estimator():
     assert model.n_features_in_ == 2
     with pytest.raises(InputError, match="column"):
         model.fit(da.ones((3, 2)), sample_weight=[1, 1, 1])
+    for wrong in (model.transform, model.score, model.partial_fit):
+        with pytest.raises(InputError, match="DaskPROBI"):
+            wrong(points)
+
+
+def test_estimator_before_it_is_fitted():
+    with pytest.raises(NotFittedError):
+        on_dask.DaskPROBI().predict(da.ones((3, 2)))
+
+
+def test_estimator_predicts_with_the_scales_that_it_was_fitted_with():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": np.sort(rng.normal(size=4000)), "y": 100 * rng.normal(size=4000)})
+    model = on_dask.DaskPROBI(2, random_state=0, reading={"scale": "standard"})
+    model.fit(dd.from_pandas(table, npartitions=4))
+    again = model.predict(dd.from_pandas(table.iloc[:1000], npartitions=2)).compute()
+    assert_array_equal(again["cluster"], model.labels_.compute()["cluster"].iloc[:1000])
+
+
+def test_estimator_of_files_and_of_frames_in_any_order(tmp_path):
+    plain = some_nodes("long", n=200)
+    path = write(tmp_path / "x.parquet", columns_of(plain, "long"), step=50)
+    table = pd.DataFrame(columns_of(plain, "long")).sample(frac=1, random_state=0)
+    frame = dd.from_pandas(table, npartitions=3, sort=False)
+    nodes = as_nodes(plain)
+    for source in (path, frame):
+        model = on_dask.DaskPROBI(3, random_state=0, reading={"layout": "long", "scale": "robust"}).fit(source)
+        found = model.labels_.compute()
+        factors = 1 / np.array(model.summary_.about["space"]["scale"])
+        labels = probi.assign(nodes.scaled(factors), model.cluster_centers_)
+        assert dict(zip(found["id"], found["cluster"], strict=True)) == dict(zip(nodes.ids, labels, strict=True))
 
 
 # -- a cluster --------------------------------------------------------------------------------------------------------
@@ -196,7 +255,7 @@ def test_the_same_bytes_whoever_does_the_work(folder, client):
     seen = []
     first = summarized(folder, client=client, on_part=lambda n_done, n: seen.append((n_done, n)))
     assert first.n_nodes == 6400
-    assert max(seen) == (32 * 3, 32 * 3)
+    assert seen == [(i + 1, 32 * 3) for i in range(32 * 3)]
     with cluster(1, threads=3) as workers, distributed.Client(workers, set_as_default=False) as other:
         assert summarized(folder, client=other).to_bytes() == first.to_bytes()
     for scheduler in ("threads", "synchronous"):
@@ -248,6 +307,44 @@ def _frame(data):
     import io
 
     return pd.read_parquet(io.BytesIO(data))
+
+
+def test_the_active_client_tells_of_progress_too(folder, client):
+    seen = []
+    summarized(folder, on_part=lambda *counts: seen.append(counts))
+    assert len(seen) == 32 * 3
+
+
+def test_after_an_error_the_rest_is_not_computed(client, tmp_path):
+    def part(i):
+        (tmp_path / str(i)).touch()
+        time.sleep(0.2)
+        return pd.DataFrame({"x": [1.0, float("nan") if i == 0 else 2.0]})
+
+    frame = dd.from_delayed([dask.delayed(part)(i) for i in range(40)], meta=pd.DataFrame({"x": [1.0]}))
+    with pytest.raises(InputError, match="partition 0, row 2"):
+        on_dask.summarize(frame, 1, client=client)
+    time.sleep(1.0)
+    assert len(list(tmp_path.iterdir())) < 30
+
+
+def test_a_file_that_was_replaced_is_read_again(client, tmp_path):
+    for value in (1.0, 2.0):
+        path = write(tmp_path / "x.parquet", {"x": [value] * 40, "y": [0.0] * 40}, step=2)
+        # Results of the first time are held by nobody, or would be known by another key.
+        summary = on_dask.summarize(path, 1, part_bytes=1, client=client, on_part=lambda *counts: time.sleep(0.02))
+        assert solve(summary, 1).centers[0, 0] == value
+
+
+def test_a_long_frame_on_a_client_that_is_not_the_default_one(client):
+    table = pd.DataFrame(columns_of(some_nodes("long", n=300), "long")).sample(frac=1, random_state=0)
+    frame = dd.from_pandas(table, npartitions=4, sort=False)
+    with dask.config.set(scheduler="threads"):
+        expected = on_dask.summarize(frame, 3, layout="long", **SETTINGS)
+    with cluster(1) as workers, distributed.Client(workers, set_as_default=False) as other:
+        found = on_dask.summarize(frame, 3, layout="long", client=other, **SETTINGS)
+    assert found.to_bytes() == expected.to_bytes()
+    assert found.about["counts"]["rows"] == len(table)
 
 
 def test_a_killed_worker_changes_nothing(folder):
@@ -360,6 +457,7 @@ def test_the_same_results_folder(tmp_path, capsys, monkeypatch):
     columns = columns_of(some_nodes("long", n=3000), "long")
     columns["x0"][4321] = float("nan")
     path = write(tmp_path / "x.parquet", columns, step=1000)
+    monkeypatch.chdir(tmp_path)
     settings = ("-k", "2,3", "--layout", "long", "--size", "40", "--n-init", 2, "--missing", "skip-node", "--json")
     here = probi_command(capsys, "cluster", path, *settings, "-o", tmp_path / "here")
     there = probi_command(
@@ -383,7 +481,8 @@ def test_the_same_results_folder(tmp_path, capsys, monkeypatch):
     ("options", "message"),
     [
         (("--workers", "2"), "--workers goes with --engine"),
-        (("--engine", "dask", "--workers", "0"), "at least one"),
+        (("--engine", "dask", "--workers", "00"), "must be a number above 0"),
+        (("--engine", "dask", "--workers", "2.5"), "must be a number above 0"),
         (("--engine", "dask", "--checkpoint", "c.probi"), "--checkpoint goes with --engine local"),
         (("--engine", "dask", "--gather"), "cannot gather"),
         (("--engine", "dask", "--workers", "tcp://127.0.0.1:9"), "no Dask scheduler at tcp://127.0.0.1:9"),

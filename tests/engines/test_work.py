@@ -1,6 +1,7 @@
 """What a worker does with a part, whatever engine it belongs to."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,12 +11,16 @@ from table_files import as_nodes, columns_of, some_nodes, write
 
 import probi.io
 from probi import InputError, Summary
-from probi.engines._work import Assign, Files, Frame, Recipe, groups, merge, opened, table_of_bytes
+from probi.engines._work import Assign, Files, Frame, Recipe, groups, merge, opened, reader_of, table_of_bytes
 from probi.io.assign import N_SHOWN, assign_all
 
 RECIPE = Recipe.checked(3, 40, "default", 5)
 PLAIN = some_nodes("long", n=600)
 COLUMNS = columns_of(PLAIN, "long")
+
+
+def files_of(source, part_bytes=1, **reading):
+    return Files.of(reader_of(source, reading), part_bytes)
 
 
 def tree(parts, fan_in=RECIPE.fan_in):
@@ -27,7 +32,7 @@ def tree(parts, fan_in=RECIPE.fan_in):
 @pytest.fixture
 def files(tmp_path):
     path = write(tmp_path / "x.parquet", COLUMNS, step=50)
-    return Files.of(path, 1, {"layout": "long"})
+    return files_of(path, layout="long")
 
 
 def test_a_tree_of_parts_is_the_summary_of_shards(files):
@@ -46,7 +51,7 @@ def test_a_tree_of_parts_is_the_summary_of_shards(files):
 
 
 def test_parts_of_one_part_are_the_summary_of_one_process(files, tmp_path):
-    whole = Files.of(tmp_path / "x.parquet", 1 << 30, {"layout": "long"})
+    whole = files_of(tmp_path / "x.parquet", 1 << 30, layout="long")
     plain = Summary(3, 40, random_state=5)
     plain.update(as_nodes(PLAIN))
     found, _ = opened(whole.run(RECIPE, 0))
@@ -70,7 +75,7 @@ def test_what_a_tree_node_gets_does_not_grow_with_the_parts():
 def test_a_node_in_two_parts_that_are_read_apart_is_an_error(tmp_path):
     for i in range(2):
         write(tmp_path / f"{i}.csv", {"id": [i, 1], "x0": [0.0, 1.0], "p": [0.5, 0.5]})
-    files = Files.of(tmp_path, 1, {"layout": "long"})
+    files = files_of(tmp_path, layout="long")
     parts = [files.run(RECIPE, number) for number in range(2)]
     with pytest.raises(InputError, match="node 1 stand in two files"):
         merge(parts)
@@ -80,7 +85,7 @@ def test_an_empty_part_between_does_not_hide_it(tmp_path):
     for i in range(2):
         write(tmp_path / f"{2 * i}.csv", {"id": [i, 1], "x0": [0.0, 1.0], "p": [0.5, 0.5]})
     (tmp_path / "1.csv").write_text("id,x0,p\n")
-    files = Files.of(tmp_path, 1, {"layout": "long"})
+    files = files_of(tmp_path, layout="long")
     parts = [files.run(RECIPE, number) for number in range(len(files.parts))]
     with pytest.raises(InputError, match="node 1 stand in two files"):
         tree(parts)
@@ -89,11 +94,62 @@ def test_an_empty_part_between_does_not_hide_it(tmp_path):
 def test_rejected_rows_come_along_in_order(tmp_path):
     columns = COLUMNS | {"x0": [float("nan") if i % 97 == 5 else x for i, x in enumerate(COLUMNS["x0"])]}
     path = write(tmp_path / "x.parquet", columns, step=50)
-    files = Files.of(path, 1, {"layout": "long", "missing": "skip-node"})
-    _, account = opened(tree([files.run(RECIPE, number) for number in range(len(files.parts))]))
+    files = files_of(path, layout="long", missing="skip-node")
+    recipe = replace(RECIPE, keeps_rejected=True)
+    _, account = opened(tree([files.run(recipe, number) for number in range(len(files.parts))]))
     batches = list(probi.io.read(path, layout="long", missing="skip-node").batches())
     assert list(account.rejected) == [row for batch in batches for row in batch.rejected]
     assert account.counts == batches[-1].counts
+    _, without = opened(files.run(RECIPE, 0))
+    assert without.rejected == []
+
+
+@pytest.mark.parametrize("reading", [{"missing": "skip-node"}, {"on_bad": "skip"}])
+def test_a_torn_node_is_noticed_though_one_half_is_left_out(tmp_path, reading):
+    value = "" if "missing" in reading else "x"
+    (tmp_path / "a.csv").write_text(f"id,x0,p\n1,0,.5\n1,1,.5\n2,{value},.25\n")
+    (tmp_path / "b.csv").write_text("id,x0,p\n2,3,.25\n2,4,.5\n3,0,1\n")
+    files = files_of(tmp_path, layout="long", features=["x0"], **reading)
+    with pytest.raises(InputError, match="node 2 stand in two files"):
+        tree([files.run(RECIPE, number) for number in range(len(files.parts))])
+
+
+def test_ids_of_another_kind_in_a_later_part(tmp_path):
+    write(tmp_path / "a.parquet", {"id": [1, 2], "x0": [0.0, 1.0], "p": [1.0, 1.0]})
+    write(tmp_path / "b.parquet", {"id": ["1", "3"], "x0": [0.0, 1.0], "p": [1.0, 1.0]})
+    for layout in ("long", "points"):
+        files = files_of(tmp_path, layout=layout)
+        with pytest.raises(InputError, match=r"b\.parquet has text in column 'id'"):
+            files.run(RECIPE, 1)
+
+
+def test_a_worker_in_another_folder_reads_the_same_file(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there").mkdir()
+    write(tmp_path / "here" / "x.csv", {"x": [1.0, 2.0], "y": [3.0, 5.0]})
+    write(tmp_path / "there" / "x.csv", {"x": [7.0], "y": [7.0]})
+    monkeypatch.chdir(tmp_path / "here")
+    files = files_of("x.csv")
+    monkeypatch.chdir(tmp_path / "there")
+    assert opened(files.run(RECIPE, 0))[0].n_nodes == 2
+    assert str(files.sources[0]) == "x.csv"
+
+
+def test_a_file_that_changed_or_is_not_there_is_an_error(tmp_path):
+    path = write(tmp_path / "x.csv", {"x": [1.0, 2.0], "y": [3.0, 5.0]})
+    files = files_of(path)
+    write(path, {"x": [1.0, 2.0, 3.0], "y": [3.0, 5.0, 6.0]})
+    with pytest.raises(InputError, match=r"x\.csv has .* bytes instead of .* on "):
+        files.run(RECIPE, 0)
+    path.unlink()
+    with pytest.raises(InputError, match=r"x\.csv does not exist on "):
+        files.run(RECIPE, 0)
+
+
+def test_scales_without_a_row_to_estimate_them_from_are_an_error(tmp_path):
+    path = write(tmp_path / "x.csv", {"x": [None, None], "y": [1.0, 2.0]})
+    with pytest.raises(InputError, match="scales could be estimated"):
+        files_of(path, scale="standard", missing="skip-row", features=["x", "y"])
 
 
 def test_sums_of_parts_are_the_sums_of_all(files, tmp_path):
@@ -116,7 +172,7 @@ def test_sums_of_parts_are_the_sums_of_all(files, tmp_path):
 def test_scales_are_those_of_the_first_rows_in_every_part(tmp_path):
     path = write(tmp_path / "x.parquet", COLUMNS, step=50)
     reading = {"layout": "long", "scale": "standard"}
-    files = Files.of(path, 1, reading)
+    files = files_of(path, **reading)
     summary, _ = opened(tree([files.run(RECIPE, number) for number in range(len(files.parts))]))
     reader = probi.io.read(path, **reading)
     list(reader)
@@ -134,7 +190,7 @@ def test_what_workers_cannot_share_is_refused(tmp_path, monkeypatch, inputs, rea
     with (tmp_path / "x.csv").open() as stdin:
         monkeypatch.setattr("sys.stdin", stdin)
         with pytest.raises(InputError, match=message):
-            Files.of(inputs, 1, reading)
+            files_of(inputs, **reading)
 
 
 def test_a_partition_is_named_in_errors(tmp_path):

@@ -90,7 +90,8 @@ def cluster_files(
 ) -> None:
     """Do the main job; see :func:`cluster`. With ``elsewhere`` the workers of an engine read the files."""
     clock = Clock()
-    parameters = _parameters(files, reading, k=ks, size=size, preset=preset, n_init=n_init, seed=seed)
+    others = {} if elsewhere is None else elsewhere.parameters
+    parameters = _parameters(files, reading, k=ks, size=size, preset=preset, n_init=n_init, seed=seed, **others)
     reader = open_reader(talk, files, reading)
     summary = Summary(ks[-1], size=size, preset=preset, random_state=seed)
     if output is not None:

@@ -2,8 +2,9 @@
 
 import contextlib
 import importlib
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from probi.cli.talk import Talk
@@ -42,20 +43,26 @@ class Elsewhere:
             raise InputError(
                 f"--checkpoint goes with --engine local: {engine} itself repeats what a lost worker was to do."
             )
-        if workers == "0":
-            raise InputError("--workers is 0, but at least one is needed.")
+        if workers is not None and re.fullmatch(r"0+|-.*|\d+\.\d*", workers):
+            raise InputError(f"--workers is {workers}, but must be a number above 0, or the address of a scheduler.")
         return cls(engine, workers, part_megabytes)
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """What of it the result depends on."""
+        return {"engine": self.engine, "part_size": self.part_megabytes}
 
     @contextlib.contextmanager
     def workers(self, talk: Talk, reader: Reader) -> Iterator["Workers"]:
         """Start the engine, or connect to it, and say where it is."""
-        files = Files.of(reader, self.part_megabytes << 20, {})
+        files = Files.of(reader, self.part_megabytes << 20)
         module = importlib.import_module(f"probi.engines.{self.engine}.workers")
         with talk.progress("Starting"):
             stack = contextlib.ExitStack()
             engine = stack.enter_context(module.connected(self.workers_or_address))
         with stack:
-            talk.say(f"{engine.where}: {len(files.parts):,} parts.")
+            n_parts = len(files.parts)
+            talk.say(f"{engine.where}: {n_parts:,} part{'s' * (n_parts != 1)}.")
             yield Workers(talk, engine, reader, files)
 
 
@@ -71,6 +78,7 @@ class Workers:
     def summarize(self, recipe: Recipe, rejects: Path | None) -> tuple[Summary, Counts]:
         """Read everything once."""
         with self.talk.progress("Reading", "parts") as bar:
+            recipe = replace(recipe, keeps_rejected=rejects is not None)
             data = self.engine.summarize(self.files, recipe, lambda n_done, n: bar.update(n_done, n_done / n))
         summary, account = opened(data)
         if rejects is not None:

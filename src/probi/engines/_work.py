@@ -1,6 +1,8 @@
 """What a worker does, whatever engine it belongs to: a part of the data in, the bytes of a summary out."""
 
 import json
+import os
+import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
@@ -11,21 +13,23 @@ from numpy.typing import NDArray
 
 from probi._random import seed_of
 from probi.errors import InputError
-from probi.io.assemble import Batch, Counts, Position
+from probi.io.assemble import Batch, Counts
 from probi.io.assign import Tally, assign_all
 from probi.io.parts import Part, cut, without_torn_nodes
 from probi.io.reader import Known, Options, Reader
 from probi.io.rows import Rejected
 from probi.io.sources import Source
-from probi.io.space import N_ESTIMATED, SCALES
+from probi.io.space import N_ESTIMATED, SCALES, Space
 from probi.io.summarize import summarize
+from probi.io.write import empty_assignment_table
 from probi.nodes import Nodes
 from probi.stream import Plan
 from probi.summary import Summary
+from probi.tables.flat import in_order_of_ids
 
 Array = NDArray[Any]
 
-# Bytes of files, as they are in memory, that are one part: enough to make starting a task cheap, few enough that a
+# Bytes of files that are one part: enough to make starting a task cheap, few enough that a
 # lost worker costs seconds.
 PART_BYTES = 1 << 26
 
@@ -59,6 +63,7 @@ class Recipe:
     preset: str
     seed: int
     first_shard: int = 0
+    keeps_rejected: bool = False  # whether rows that are left out come home, for people to look at
 
     @classmethod
     def checked(
@@ -80,11 +85,9 @@ class Recipe:
     def __call__(self, reader: Reader, number: int, part: Part | None = None) -> bytes:
         """Summarise what a reader reads."""
         account = Account()
-        is_long = reader.columns.layout == "long"
-        summary, counts = summarize(
-            reader, self.empty(number), part=part, on_batch=lambda batch: account.note(batch, is_long)
+        summary, account.counts = summarize(
+            reader, self.empty(number), part=part, on_batch=lambda batch: account.note(batch, self.keeps_rejected)
         )
-        account.counts = counts
         return _with_account(summary, account)
 
     def of_nodes(self, batches: Iterable[Nodes], number: int) -> bytes:
@@ -107,8 +110,13 @@ class Assign:
         tables: list[pa.Table] = []
         tallies = assign_all(reader, self.centers, tables.append, part=part)
         sums = [asdict(tally) | {"counts": tally.counts.tolist(), "centers": None} for tally in tallies]
-        table = pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
+        empty = self.empty(reader.known(), len(reader.sources))
+        table = pa.concat_tables([empty, *tables], promote_options="permissive") if tables else empty
         return table_to_bytes(table.replace_schema_metadata({"sums": json.dumps(sums)}))
+
+    def empty(self, known: Known, n_files: int) -> pa.Table:
+        """What a part without nodes gives."""
+        return empty_assignment_table(known.schema, known.columns.ids, [len(c) for c in self.centers], n_files)
 
     def tallies(self, table: pa.Table) -> list[Tally]:
         """Sums of a part, from what it gave."""
@@ -139,20 +147,20 @@ def table_of_bytes(data: bytes) -> pa.Table:
 
 @dataclass
 class Account:
-    """What became of the rows of a part, and the ids of its first and last node, where rows of a node share one."""
+    """What became of the rows of a part, and the ids of its first and last row, where rows of a node share one."""
 
     counts: Counts = field(default_factory=Counts)
-    rejected: tuple[Rejected, ...] = ()
+    rejected: list[Rejected] = field(default_factory=list)
     first: str | None = None
     last: str | None = None
 
-    def note(self, batch: Batch, is_long: bool) -> None:
+    def note(self, batch: Batch, keeps_rejected: bool) -> None:
         """Note what came with a batch."""
-        self.rejected += batch.rejected
-        if is_long and len(batch.nodes) and batch.nodes.ids is not None:
-            first, last = (repr(batch.nodes.ids[i : i + 1].tolist()[0]) for i in (0, len(batch.nodes) - 1))
-            self.first = first if self.first is None else self.first
-            self.last = last
+        if keeps_rejected:
+            self.rejected += batch.rejected
+        if batch.edges is not None:
+            self.first = batch.edges[0] if self.first is None else self.first
+            self.last = batch.edges[1]
 
     def add(self, other: "Account") -> None:
         """Add the account of the part that comes next."""
@@ -177,8 +185,15 @@ def opened(data: bytes) -> tuple[Summary, Account]:
     """Summary and account of a part."""
     summary = Summary.from_bytes(data)
     entry = summary.about.pop(ACCOUNT)
-    rejected = tuple(Rejected(*row) for row in entry["rejected"])
+    rejected = [Rejected(*row) for row in entry["rejected"]]
     return summary, Account(Counts(**entry["counts"]), rejected, entry["first"], entry["last"])
+
+
+def finished(data: bytes) -> Summary:
+    """Summary of all parts; what became of the rows is said about it."""
+    summary, account = opened(data)
+    summary.about["counts"] = asdict(account.counts)
+    return summary
 
 
 def merge(parts: Sequence[bytes]) -> bytes:
@@ -207,28 +222,67 @@ class Files:
     options: Options
     known: Known
     parts: tuple[Part, ...]
+    sizes: tuple[int, ...]
+    times: tuple[int, ...]  # of change: what is remembered of a file is not taken for another one
 
     @classmethod
-    def of(cls, source: Any, part_bytes: int, reading: Mapping[str, Any]) -> "Files":
-        """Cut files, or what a reader reads, into parts."""
-        reader = source if isinstance(source, Reader) else Reader(source, Options(**reading))
-        if any(source.path is None or not source.path.is_file() for source in reader.sources):
+    def of(cls, reader: Reader, part_bytes: int) -> "Files":
+        """Cut what a reader reads into parts."""
+        paths = [source.path for source in reader.sources if source.path is not None and source.path.is_file()]
+        if len(paths) < len(reader.sources):
             raise InputError("Workers cannot share standard input or a pipe. Name files that all of them can read.")
         if reader.options.gather:
             raise InputError("An engine cannot gather rows that do not stand together. Sort the files by the ids.")
         known = reader.known()
-        return cls(tuple(reader.sources), reader.options, known, tuple(cut(reader, part_bytes)))
-
-    def run_on_first(self, task: Task) -> bytes:
-        """Do something with the first rows, to see what it gives."""
-        first = Reader(self.sources, self.options, self.known).opened(0).first
-        sources = [replace(source, path=None, name=str(source), tables=[first]) for source in self.sources]
-        return task(Reader(sources, self.options, self.known), 0, Part(Position(), Position(1, 0)))
+        # A worker may be in another folder.
+        sources = [replace(s, path=p.absolute(), name=str(s)) for s, p in zip(reader.sources, paths, strict=True)]
+        stats = [path.stat() for path in paths]
+        return cls(
+            tuple(sources),
+            reader.options,
+            known,
+            tuple(cut(reader, part_bytes)),
+            tuple(found.st_size for found in stats),
+            tuple(found.st_mtime_ns for found in stats),
+        )
 
     def run(self, task: Task, number: int) -> bytes:
         """Do something with one part, on the worker that reads it."""
+        part = self.parts[number]
+        self._check_same(part)
         reader = Reader(self.sources, self.options, self.known)
-        return task(reader, number, without_torn_nodes(reader, self.parts[number]))
+        return task(reader, number, without_torn_nodes(reader, part))
+
+    def _check_same(self, part: Part) -> None:
+        """Raise if the files of a part are not those that were cut: changed since, or others of the same name."""
+        last = len(self.sources) if part.stop is None else min(part.stop.file + 1, len(self.sources))
+        for source, size in zip(self.sources[part.start.file : last], self.sizes[part.start.file : last], strict=True):
+            found = source.size
+            if found != size:
+                what = "does not exist" if found is None else f"has {found:,} bytes instead of {size:,}"
+                raise InputError(
+                    f"{source.path} {what} on {platform.node()}. All workers must see the same files, and nobody may "
+                    "change them meanwhile."
+                )
+
+
+def reader_of(source: Any, reading: Mapping[str, Any], space: Space | Mapping[str, Any] | None = None) -> Reader:
+    """Open what a user names for an engine, with coordinates of a space that is known already, if there is one."""
+    if isinstance(source, Reader):
+        return source
+    several = isinstance(source, (list, tuple)) and all(isinstance(entry, (str, os.PathLike)) for entry in source)
+    if not several and not isinstance(source, (str, os.PathLike)):
+        raise InputError(
+            f"{type(source).__name__} is nothing that this engine holds, nor the name of a file. For data in memory "
+            "use probi.Summary."
+        )
+    return _in_space(Reader(source, Options(**reading)), space)
+
+
+def _in_space(reader: Reader, space: Space | Mapping[str, Any] | None) -> Reader:
+    if space is not None:
+        reader.go_on_in(space if isinstance(space, Space) else Space.from_json(dict(space)))
+    return reader
 
 
 def n_first(reading: Mapping[str, Any]) -> int:
@@ -280,13 +334,15 @@ class Frame(NamedTuple):
     known: Known
 
     @classmethod
-    def of(cls, first: pa.Table, reading: Mapping[str, Any]) -> "Frame":
-        """Find out the roles of the columns, by some first rows."""
+    def of(cls, first: pa.Table, reading: Mapping[str, Any], space: Space | Mapping[str, Any] | None = None) -> "Frame":
+        """Find out the roles of the columns, by some first rows, and the scales, if the space is not known."""
         options = Options(**reading)
         if options.gather:
             raise InputError("gather is for files: an engine puts the rows of a node together itself.")
         reader = Reader([Source(None, "tables", "the table", [first])], options)
-        return cls(options, reader.known())
+        if reader.columns.layout == "long":  # rows of a node may stand anywhere
+            reader = Reader([Source(None, "tables", "the table", [in_order_of_ids(first, reader.columns)])], options)
+        return cls(options, _in_space(reader, space).known())
 
     def reader(self, number: int, tables: Iterable[pa.Table]) -> Reader:
         """Open a partition; an empty one may have no table at all."""

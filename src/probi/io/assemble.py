@@ -59,6 +59,7 @@ class Batch:
     counts: Counts  # up to here
     rejected: tuple[Rejected, ...] = ()
     fraction: float | None = None  # of the input, where that is known
+    edges: tuple[str, str] | None = None  # in a long table: ids of the first and last row that has one
 
 
 @dataclass
@@ -73,6 +74,9 @@ class Assembly:
     fraction: float | None = None
     id_types: dict[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.check_types(self.reader.schema, 0)
+
     def batches(self) -> Iterator[Batch]:
         """Whole nodes, from the start on; where there is none, at least the counts."""
         columns = self.reader.columns
@@ -86,7 +90,7 @@ class Assembly:
             opened = self.reader.opened(file)
             skip = start.row if file == start.file else 0
             for chunk in _up_to(opened.chunks(columns, skip), file, self.stop):
-                self._check_types(chunk.table.schema, file)
+                self.check_types(chunk.table.schema, file)
                 self.fraction = self.reader.fraction(file, chunk.done, opened.total)
                 if gather:
                     waiting.append(Rows.of_chunk(chunk, file))
@@ -103,7 +107,7 @@ class Assembly:
         elif waiting:
             yield self._batch(waiting.pop())
 
-    def _check_types(self, schema: pa.Schema, file: int) -> None:
+    def check_types(self, schema: pa.Schema, file: int) -> None:
         """Raise if ids of a file are of another kind than those before: the same id would be two."""
         for name in self.reader.columns.ids:
             type = schema.field(name).type
@@ -177,7 +181,19 @@ class Assembly:
         self._count(len(rows), len(nodes), len(kept), len(out.missing), len(out.reasons) - len(out.missing))
         file, row = divmod(int(rows.where.max()) + 1, FILE)
         rejected = tuple(rows.rejected(row, out.reasons[row], self._names) for row in sorted(out.reasons))
-        return Batch(nodes, kept.where[firsts], Position(file, row), self.counts, rejected, self.fraction)
+        edges = self._edges(rows)
+        return Batch(nodes, kept.where[firsts], Position(file, row), self.counts, rejected, self.fraction, edges)
+
+    def _edges(self, rows: Rows) -> tuple[str, str] | None:
+        columns = self.reader.columns
+        if columns.layout != "long":
+            return None
+        known = np.flatnonzero(has_ids(rows.table, columns))
+        if not len(known):
+            return None
+        ids = labels(rows.table, columns.ids, known[[0, -1]])
+        assert ids is not None  # a long table has ids
+        return _shown(ids[0]), _shown(ids[1])
 
     def _faults(
         self, kept: Rows, firsts: NDArray[np.int64], rows: Rows, known: list[Fault], out: "_LeftOut"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from probi._checks import check_count
-from probi.io.assemble import Position
+from probi.io.assemble import Assembly, Counts, Position
 from probi.io.reader import Reader
 from probi.io.rows import FILE, Rows, joined
 from probi.tables.columns import Columns
@@ -96,6 +96,8 @@ def _first_node(reader: Reader, ids: Columns, start: Position, border: Position)
 
 
 def _rows(reader: Reader, columns: Columns, start: Position) -> Iterator[Rows]:
+    kinds = Assembly(reader, start, Counts())
     for file in range(start.file, len(reader.sources)):
         for chunk in reader.opened(file).chunks(columns, start.row if file == start.file else 0):
+            kinds.check_types(chunk.table.schema, file)
             yield Rows.of_chunk(chunk, file)

@@ -129,17 +129,17 @@ class Reader:
         given = isinstance(inputs, Sequence) and all(isinstance(entry, Source) for entry in inputs)
         self.sources: list[Source] = list(inputs) if given and inputs else find_sources(inputs, options.format)
         self._first: TableFile | None = None
-        self._schema: Any = None
+        self.schema: Any = None  # of the first file
         if known is None:
             self._first = self._open(0)
-            self._schema = self._first.schema
+            self.schema = self._first.schema
             with trouble_in(self.sources[0]):
                 self.columns = self._choose(self._first)
                 self.dtype = self.options.dtype or self._dtype_of(self._first)
                 self._how, self.space = self._start_space()
         else:
             self._how = "none"
-            self._schema, self.columns, self.dtype, self.space = known
+            self.schema, self.columns, self.dtype, self.space = known
         self._sizes = [source.size for source in self.sources]
 
     def known(self) -> Known:
@@ -147,12 +147,14 @@ class Reader:
         if self._how != "none":
             for _ in self.batches():
                 break
-        return Known(self._schema, self.columns, self.dtype, self.space)
+            if self._how != "none":
+                raise InputError(f"{self.sources[0]}: there is no row by which scales could be estimated.")
+        return Known(self.schema, self.columns, self.dtype, self.space)
 
     def _open(self, file: int) -> TableFile:
         # Types of CSV are guessed, and must not be guessed otherwise in another file.
         return open_file(
-            self.sources[file], delimiter=self.options.delimiter, header=self.options.header, like=self._schema
+            self.sources[file], delimiter=self.options.delimiter, header=self.options.header, like=self.schema
         )
 
     def _dtype_of(self, file: TableFile) -> str:
@@ -242,9 +244,10 @@ class Reader:
         missing = [name for name in self.columns.used if name not in opened.schema.names]
         if missing:
             raise InputError(f"{self.sources[file]} has no column {missing[0]!r}, which {self.sources[0]} has.")
-        if self.options.dtype is None and self._dtype_of(opened) > self.dtype:
+        if self.options.dtype is None and opened.first.num_rows and self._dtype_of(opened) > self.dtype:
+            before = "the first rows" if self.sources[file].tables is not None else str(self.sources[0])
             raise InputError(
-                f"{self.sources[file]} has features in float64, but {self.sources[0]} in float32. Choose one: --dtype."
+                f"{self.sources[file]} has features in float64, but {before} in float32. Choose one: --dtype."
             )
         return opened
 

@@ -26,11 +26,11 @@ class Source:
 
     path: Path | None
     format: str
-    name: str = "standard input"
+    name: str | None = None  # what it is called in messages and results, if not by its path
     tables: Any = None  # an iterable of Arrow tables of the same schema, not empty
 
     def __str__(self) -> str:
-        return self.name if self.path is None else str(self.path)
+        return self.name or ("standard input" if self.path is None else str(self.path))
 
     @property
     def size(self) -> int | None:

@@ -21,6 +21,7 @@ from probi.io.sources import ENDINGS
 from probi.io.space import Space
 from probi.nodes import Nodes
 from probi.solver.result import Result
+from probi.tables.flat import label_type
 from probi.tables.layouts import id_columns, to_table
 
 Array = NDArray[Any]
@@ -132,6 +133,20 @@ def assignment_table(batch: Batch, columns: dict[str, Array], names: Sequence[st
     # As in messages: the first row of a file is 1.
     origin |= {"row": pa.array(rows + 1)} | ids
     return pa.table(origin | {name: pa.array(values) for name, values in columns.items()})
+
+
+def empty_assignment_table(schema: pa.Schema, ids: Sequence[str], ks: Sequence[int], n_files: int) -> pa.Table:
+    """The columns of :func:`assignment_table` without rows, for nodes of tables with this schema."""
+    fields = [("file", pa.dictionary(pa.int32(), pa.string()))] if n_files > 1 else []
+    fields.append(("row", pa.int64()))
+    clash = ("file", "row", "cluster")
+    fields += [(f"{name}_" if name in clash else name, label_type(schema.field(name).type)) for name in ids]
+    for k in ks:
+        suffix = f"_{k}" if len(ks) > 1 else ""
+        fields += [(f"cluster{suffix}", pa.int32()), (f"expected_distance{suffix}", pa.float64())]
+        if k > 1:
+            fields += [(f"next_cluster{suffix}", pa.int32()), (f"next_distance{suffix}", pa.float64())]
+    return pa.schema(fields).empty_table()
 
 
 class AssignmentFile:

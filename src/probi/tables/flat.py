@@ -183,6 +183,16 @@ def labels(table: pa.Table, names: tuple[str, ...], rows: Array | None = None) -
     return out
 
 
+def label_type(type: pa.DataType) -> pa.DataType:
+    """Type that ids of a column have once they have been :func:`labels`."""
+    type = type.value_type if kind.is_dictionary(type) else type
+    if kind.is_integer(type):
+        return type if kind.is_uint64(type) else pa.int64()
+    if kind.is_timestamp(type):
+        return pa.timestamp("us")
+    return pa.string() if is_text(type) else type
+
+
 def _label_values(array: pa.Array, rows: Array | None) -> Array:
     """Values in one dtype a kind, whatever library made the table: int64, objects that are str, microseconds."""
     if rows is not None and len(rows) != len(array):

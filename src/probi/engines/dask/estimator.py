@@ -19,8 +19,6 @@ class DaskPROBI(PROBI):
         As in :class:`probi.PROBI`; the summary is solved in this process.
     reading : dict, default=None
         How DataFrames and files are read, as in :func:`probi.io.read`: ``{"layout": "groups", "group_size": 10}``.
-    client : distributed.Client, default=None
-        None: the client that is active, else Dask's own scheduler in this process.
 
     Attributes
     ----------
@@ -54,14 +52,12 @@ class DaskPROBI(PROBI):
         n_jobs: int | None = None,
         verbose: int = 0,
         reading: dict[str, Any] | None = None,
-        client: Any = None,
     ) -> None:
         super().__init__(
             n_clusters, summary_size=summary_size, preset=preset, n_init=n_init, init=init, max_iter=max_iter, tol=tol,
             random_state=random_state, n_jobs=n_jobs, verbose=verbose,
         )  # fmt: skip
         self.reading = reading
-        self.client = client
 
     def fit(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Summarise all partitions and solve the summary.
@@ -80,7 +76,7 @@ class DaskPROBI(PROBI):
         self._start()
         self.summary_ = summarize(
             X, self.n_clusters, size=self.summary_size, preset=self.preset, random_state=self._seed,
-            client=self.client, **self.reading or {},
+            **self.reading or {},
         )  # fmt: skip
         self.n_features_in_ = self.summary_.n_features or 0
         with _parallel.limited(self.n_jobs):
@@ -90,4 +86,18 @@ class DaskPROBI(PROBI):
 
     def predict(self, X: Any) -> Any:
         """Assign nodes lazily; see :func:`assign`."""
-        return assign(X, self.result_.centers, **self.reading or {})
+        with self._fitted():
+            space = self.summary_.about.get("space")
+            return assign(X, self.result_.centers, **{"space": space} if space else {}, **self.reading or {})
+
+    def partial_fit(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Not here: merge summaries instead."""
+        raise InputError("DaskPROBI is fitted at once. For more data later merge summaries: Summary.merge.")
+
+    def transform(self, X: Any) -> Any:
+        """Not here: :func:`assign` gives the two smallest distances of each node."""
+        raise InputError("DaskPROBI does not transform. probi.engines.dask.assign gives labels and distances.")
+
+    def score(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> float:
+        """Not here: ``cost_`` is the estimate for the data that was fitted."""
+        raise InputError("DaskPROBI has no score. cost_ is the cost of the data that was fitted, with its error.")

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 from dask.delayed import Delayed, delayed
 
-from probi.engines._work import Files, Frame, Recipe, Task, n_first
+from probi._checks import check_count
+from probi.engines._work import Files, Frame, Recipe, Task, n_first, reader_of
 from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.tables.flat import in_order_of_ids
@@ -20,7 +21,7 @@ from probi.tables.flat import in_order_of_ids
 def parts_of(source: Any, task: Any, part_bytes: int, reading: dict[str, Any]) -> list[Delayed]:
     """What a task gives for each part of the source."""
     if isinstance(source, dd.DataFrame):
-        return parts_of_frame(source, how_to_read(source, reading)[0], task)
+        return parts_of_frame(source, how_to_read(source, reading), task)
     if isinstance(source, da.Array):
         blocks = Blocks(source, reading)
         cells = blocks.array.to_delayed().reshape(-1)
@@ -29,22 +30,30 @@ def parts_of(source: Any, task: Any, part_bytes: int, reading: dict[str, Any]) -
             for number, cell in enumerate(cells)
         ]
     if isinstance(source, db.Bag):
-        if reading:
-            raise InputError(f"A Bag holds Nodes, which need no {', '.join(reading)}.")
+        check_bag(reading)
         return [
             named("summarize", _summarize_nodes, task, part, number) for number, part in enumerate(source.to_delayed())
         ]
-    return parts_of_files(Files.of(source, part_bytes, reading), task)
+    return parts_of_files(Files.of(reader_of(source, reading), part_bytes), task)
+
+
+def check_bag(reading: dict[str, Any]) -> None:
+    """Raise on options that a Bag does not need."""
+    if reading:
+        raise InputError(f"A Bag holds Nodes, which need no {', '.join(reading)}.")
 
 
 def parts_of_files(files: Files, task: Task, numbers: Iterable[int] | None = None) -> list[Delayed]:
     """What a task gives for each part of some files, or those with these numbers."""
     shared = delayed(files, pure=True)
-    what = "summarize" if isinstance(task, Recipe) else "assign"
     return [
-        named(what, Files.run, shared, task, number)
+        named(_what(task), Files.run, shared, task, number)
         for number in (range(len(files.parts)) if numbers is None else numbers)
     ]
+
+
+def _what(task: Task) -> str:
+    return "summarize" if isinstance(task, Recipe) else "assign"
 
 
 def named(what: str, function: Callable[..., Any], *arguments: Any) -> Delayed:
@@ -70,7 +79,13 @@ class Blocks:
             raise InputError(f"An Array has no {odd[0]}: make a DataFrame of it for that.")
         if array.ndim not in (2, 3):
             raise InputError(f"An Array of nodes has 2 or 3 dimensions, not {array.ndim}.")
-        self.group_size = int(reading.get("group_size") or 1)
+        self.group_size = 1
+        if reading.get("group_size") is not None:
+            check_count("group_size", reading["group_size"])
+            self.group_size = int(reading["group_size"])
+        layouts = (None, "nested") if array.ndim == 3 else (None, "groups" if "group_size" in reading else "points")
+        if reading.get("layout") not in layouts:
+            raise InputError(f"This Array is in the layout {layouts[1]!r}, not {reading['layout']!r}.")
         if array.ndim == 3 and self.group_size > 1:
             raise InputError("group_size is for an Array of rows; this one has nodes along its first axis.")
         if np.isnan(array.shape[0]):
@@ -100,19 +115,33 @@ def _summarize_block(recipe: Recipe, block: Any, group_size: int, number: int) -
 # -- data frames ------------------------------------------------------------------------------------------------------
 
 
-def how_to_read(frame: Any, reading: dict[str, Any]) -> tuple[Frame, pa.Table]:
-    """Find out the roles of the columns by some first rows, and return those too."""
-    first = _table(frame.head(n_first(reading), npartitions=-1))
-    return Frame.of(first, reading), first
+def how_to_read(frame: Any, reading: dict[str, Any], space: Any = None) -> Frame:
+    """Find out the roles of the columns by some first rows, and scales by many."""
+    wanted = n_first(reading)
+    enough = wanted if space is None and wanted > n_first({}) else 1
+    tables: list[pa.Table] = []
+    for part in frame.to_delayed():
+        n_rows = sum(map(len, tables))
+        if n_rows >= enough:
+            break
+        (rows,) = dask.compute(delayed(_head)(part, wanted - n_rows))
+        tables.append(_table(_with_text_names(rows)))
+    return Frame.of(pa.concat_tables(tables, promote_options="permissive"), reading, space)
+
+
+def _with_text_names(frame: Any) -> Any:
+    """The same frame with names as Arrow has them: text."""
+    return frame.rename(columns=dict(zip(frame.columns, map(str, frame.columns), strict=True)))
 
 
 def parts_of_frame(frame: Any, how: Frame, task: Task) -> list[Delayed]:
     """What a task gives for each partition of a DataFrame; no node is torn between two of them."""
     columns = how.known.columns
-    frame = frame[columns.used]
+    frame = _with_text_names(frame)[columns.used]
     if columns.layout == "long":
         # Rows of a node may be in several partitions, and a shuffle brings them in any order.
-        frame = frame.shuffle(on=list(columns.ids), npartitions=frame.npartitions)
+        # By tasks: other methods depend on what Dask takes for the client, or on a disk that all workers share.
+        frame = frame.shuffle(on=list(columns.ids), npartitions=frame.npartitions, shuffle_method="tasks")
     parts = frame.to_delayed()
     tails: list[list[Delayed]] = [[] for _ in parts]
     skips = [0] * len(parts)
@@ -120,7 +149,7 @@ def parts_of_frame(frame: Any, how: Frame, task: Task) -> list[Delayed]:
         skips, tails = _borrowed(parts, columns.group_size or 1)
     shared = delayed(how, pure=True)
     return [
-        named("summarize", _run_on_frame, shared, task, number, part, skips[number], tails[number])
+        named(_what(task), _run_on_frame, shared, task, number, part, skips[number], tails[number])
         for number, part in enumerate(parts)
     ]
 

@@ -11,12 +11,25 @@ import dask.dataframe as dd
 import numpy as np
 from dask.callbacks import Callback
 from dask.delayed import Delayed
+from distributed import as_completed, default_client
 from numpy.typing import ArrayLike
 
 from probi.distances import assign as nearest
-from probi.engines._work import PART_BYTES, Assign, Files, OnPart, Recipe, groups, merge, opened, table_of_bytes
+from probi.engines._work import (
+    PART_BYTES,
+    Assign,
+    Files,
+    OnPart,
+    Recipe,
+    finished,
+    groups,
+    merge,
+    reader_of,
+    table_of_bytes,
+)
 from probi.engines.dask.parts import (
     Blocks,
+    check_bag,
     how_to_read,
     named,
     nodes_of_block,
@@ -54,7 +67,7 @@ def summarize(
     client : distributed.Client, default=None
         None: the client that is active, else Dask's own scheduler in this process.
     part_bytes : int, default=67108864
-        Files: how much one task reads, in bytes as they are in memory.
+        Files: how much one task reads, in bytes as the files count them: Parquet before, CSV after compression.
     on_part : callable, default does nothing
         Called with the number of parts that are done and of all of them, to show progress.
     **reading
@@ -66,10 +79,9 @@ def summarize(
     Summary
     """
     recipe = Recipe.checked(n_clusters, size, preset, random_state)
-    # What is computed of a DataFrame beforehand (its first rows, lengths of partitions) is computed there too.
-    with contextlib.nullcontext() if client is None else dask.config.set(scheduler=client):
+    with _computing_on(client):
         parts = parts_of(source, recipe, part_bytes, reading)
-    return opened(tree(parts, recipe, client, on_part))[0]
+    return finished(tree(parts, recipe, client, on_part))
 
 
 def tree(leaves: list[Delayed], recipe: Recipe, client: Any, on_part: OnPart) -> bytes:
@@ -95,50 +107,66 @@ class _Counter(Callback):
 
 
 def _computed(root: Delayed, leaves: Sequence[Delayed], client: Any, on_part: OnPart) -> Any:
+    """Compute what stands at the root, and tell how many leaves are done."""
     client = client or _active_client()
     if client is None:
         with _Counter(leaves, on_part):
             return dask.compute(root)[0]
-    future, *parts = client.compute([root, *leaves])
-    n_parts, done = len(parts), []
-
-    def count(_: Any) -> None:
-        done.append(1)
-        on_part(len(done), n_parts)
-
-    for part in parts:
-        part.add_done_callback(count)
-    # The scheduler keeps what somebody holds: a leaf may go when it has been merged.
-    del part, parts
-    return future.result()
+    waiting = as_completed(client.compute([root, *leaves]))
+    n_done = 0
+    try:
+        # The scheduler keeps what somebody holds: a leaf that has been counted may go when it is merged.
+        for future in waiting:
+            if future.key == root.key or future.status != "finished":
+                return future.result()
+            n_done += 1
+            on_part(n_done, len(leaves))
+    finally:
+        # After an error, or Ctrl-C, nobody wants the rest. To cancel it would also take what others may hold.
+        for future in list(waiting.futures):
+            future.release()
 
 
 def _active_client() -> Any:
-    if dask.config.get("scheduler", None) is not None:  # the user wants another one
+    """The client that is to compute; None where the user has chosen another scheduler, or there is none."""
+    chosen = dask.config.get("scheduler", None)
+    if hasattr(chosen, "compute"):
+        return chosen
+    if chosen not in (None, "dask.distributed", "distributed"):
         return None
     try:
-        from distributed import default_client
-
         return default_client()
-    except (ImportError, ValueError):
+    except ValueError:
         return None
 
 
-def assign(source: Any, centers: ArrayLike, *, part_bytes: int = PART_BYTES, **reading: Any) -> Any:
+def assign(
+    source: Any,
+    centers: ArrayLike,
+    *,
+    space: Any = None,
+    client: Any = None,
+    part_bytes: int = PART_BYTES,
+    **reading: Any,
+) -> Any:
     """Assign nodes to centers, lazily.
 
     Parameters
     ----------
-    source, part_bytes, **reading
-        As in :func:`summarize`.
+    source, client, part_bytes, **reading
+        As in :func:`summarize`. The client is only asked for some first rows of a DataFrame.
     centers : array-like of shape (k, d)
         Coordinates of the centers: ``result.centers``.
+    space : Space or dict, default=None
+        With ``scale``: the scales that the centers were found with, ``summary.about["space"]``. None: they are
+        estimated from this source.
 
     Returns
     -------
     dask Array, Bag or DataFrame
         Labels: for an Array an Array, for a Bag a Bag of arrays. For a DataFrame and files a DataFrame with a row a
-        node: where it begins, its id if it has one, its cluster, expected distances to its own center and to the next.
+        node: where it begins (files), its id if it has one, its cluster, expected distances to its own center and to
+        the next.
     """
     places = np.asarray(centers)
     if isinstance(source, da.Array):
@@ -150,27 +178,29 @@ def assign(source: Any, centers: ArrayLike, *, part_bytes: int = PART_BYTES, **r
             meta=np.empty(0, np.int32),
         )  # fmt: skip
     if isinstance(source, db.Bag):
+        check_bag(reading)
         return source.map(nearest, places)
     task = Assign((places,))
     if isinstance(source, dd.DataFrame):
-        how, rows = how_to_read(source, reading)
-        leaves, first = parts_of_frame(source, how, task), how.run(task, 0, [rows])
+        with _computing_on(client):
+            how = how_to_read(source, reading, space)
+            leaves = parts_of_frame(source, how, task)
+        empty = task.empty(how.known, 1).drop_columns("row")  # which would be counted in partitions
     else:
-        files = Files.of(source, part_bytes, reading)
-        leaves, first = parts_of_files(files, task), files.run_on_first(task)
-    meta = _frame_of(first, None).iloc[:0]
-    if isinstance(source, dd.DataFrame):
-        meta = meta.drop(columns="row")  # which would be counted in partitions
-    return dd.from_delayed([named("frame", _frame_of, leaf, meta) for leaf in leaves], meta=meta, verify_meta=False)
+        files = Files.of(reader_of(source, reading, space), part_bytes)
+        leaves, empty = parts_of_files(files, task), task.empty(files.known, len(files.sources))
+    frames = [named("frame", _frame_of, leaf, empty.column_names) for leaf in leaves]
+    return dd.from_delayed(frames, meta=empty.to_pandas(), verify_meta=False)
+
+
+def _computing_on(client: Any) -> Any:
+    """What is computed of a DataFrame beforehand (first rows, lengths of partitions) is computed there too."""
+    return contextlib.nullcontext() if client is None else dask.config.set(scheduler=client)
+
+
+def _frame_of(data: bytes, names: list[str]) -> Any:
+    return table_of_bytes(data).select(names).to_pandas()
 
 
 def _labels(block: Any, centers: Any, group_size: int) -> Any:
     return nearest(nodes_of_block(block, group_size), centers)
-
-
-def _frame_of(data: bytes, meta: Any) -> Any:
-    """Assignments as pandas has them; those of a part without nodes have the columns of the others."""
-    table = table_of_bytes(data)
-    if meta is None:
-        return table.to_pandas()
-    return table.select(list(meta.columns)).to_pandas() if table.num_columns else meta

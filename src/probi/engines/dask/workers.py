@@ -1,5 +1,6 @@
 """Workers of Dask for ``probi cluster --engine dask``."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,7 +22,8 @@ class _Engine:
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        self.where = f"Dask with {len(client.scheduler_info(-1)['workers'])} workers, {client.dashboard_link}"
+        n_workers = len(client.scheduler_info(-1)["workers"])
+        self.where = f"Dask with {n_workers} worker{'s' * (n_workers != 1)}, {client.dashboard_link}"
 
     def summarize(self, files: Files, recipe: Recipe, on_part: OnPart) -> bytes:
         return tree(parts_of_files(files, recipe), recipe, self._client, on_part)
@@ -40,10 +42,21 @@ def connected(workers: str | None) -> Iterator[Engine]:
         except (OSError, ValueError, TimeoutError) as error:
             raise InputError(f"There is no Dask scheduler at {workers}: {error}.") from None
         with client:
+            _wait_for_workers(client, workers)
             yield _Engine(client)
         return
     n_workers = int(workers) if workers is not None else dask.system.CPU_COUNT
     # Processes of one thread each: what is not in kernels holds the interpreter's lock.
-    local = LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0")
+    # What goes wrong on a worker is raised here, in one sentence; its log says it again with a trace.
+    local = LocalCluster(
+        n_workers=n_workers, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
+    )
     with local as cluster, Client(cluster) as client:
         yield _Engine(client)
+
+
+def _wait_for_workers(client: Any, address: str) -> None:
+    try:
+        client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+    except TimeoutError:
+        raise InputError(f"The Dask scheduler at {address} has no workers.") from None

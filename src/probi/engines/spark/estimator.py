@@ -60,7 +60,7 @@ class SparkPROBI(Estimator):
 
     def _fit(self, dataset: DataFrame) -> "SparkPROBIModel":
         recipe = Recipe.checked(self.n_clusters, self.summary_size, self.preset, self.random_state)
-        how, _ = how_to_read(dataset, self.reading, self.order)
+        how = how_to_read(dataset, self.reading, self.order)
         summary, _ = opened(merged_frame(dataset, how, recipe, self.order, self.n_partitions)[0])
         result = solve(summary, self.n_clusters, n_init=self.n_init, preset=self.preset, random_state=recipe.seed)
         return SparkPROBIModel(summary, result, how, self.prediction_col, self.order, self.n_partitions)

@@ -49,16 +49,15 @@ def part_row(number: int, data: bytes) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([number], pa.int64()), pa.array([data])], ["number", "data"])
 
 
-def how_to_read(frame: DataFrame, reading: dict[str, Any], order: str | None = None) -> tuple[Frame, pa.Table]:
-    """Find out the roles of the columns by some first rows, and return those too; to give an order is a role."""
+def how_to_read(frame: DataFrame, reading: dict[str, Any], order: str | None = None, space: Any = None) -> Frame:
+    """Find out the roles of the columns by some first rows; to give an order is a role."""
     if order is not None and reading.get("group_size") and reading.get("features") is None:
         frame = frame.drop(order)
     rows = mapped(frame.limit(n_first(reading)), _to_ipc, "data binary").collect()
     tables = [table_of_bytes(bytes(row.data)) for row in rows]
     if not tables:
         raise InputError("The DataFrame has no rows: there is nothing to cluster.")
-    first = pa.concat_tables(tables)
-    return Frame.of(first, reading), first
+    return Frame.of(pa.concat_tables(tables), reading, space)
 
 
 def _to_ipc(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

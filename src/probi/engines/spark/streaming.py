@@ -101,7 +101,7 @@ class StreamingSummary:
         if not frame.take(1):
             return None, 0
         recipe = replace(self._recipe, first_shard=first_shard)
-        how, _ = how_to_read(frame, self._reading, self._order)
+        how = how_to_read(frame, self._reading, self._order)
         data, n_parts = merged_frame(frame, how, recipe, self._order, self._n_partitions)
         return opened(data)[0], n_parts
 

@@ -14,11 +14,22 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  as everybody does
 from pyspark.sql.pandas.types import from_arrow_type
 
-from probi.engines._work import PART_BYTES, Assign, Files, Frame, OnPart, Recipe, groups, merge, opened, table_of_bytes
+from probi.engines._work import (
+    PART_BYTES,
+    Assign,
+    Files,
+    Frame,
+    OnPart,
+    Recipe,
+    finished,
+    groups,
+    merge,
+    reader_of,
+    table_of_bytes,
+)
 from probi.engines.spark.parts import PARTS, how_to_read, part_row, parts_of_files, parts_of_frame
 from probi.errors import InputError, ProbiError
 from probi.summary import Summary
-from probi.tables.flat import in_order_of_ids
 
 POLL_SECONDS = 0.5
 
@@ -57,7 +68,7 @@ def summarize(
     session : SparkSession, default=None
         For files. None: the active one.
     part_bytes : int, default=67108864
-        Files: how much one task reads, in bytes as they are in memory.
+        Files: how much one task reads, in bytes as the files count them: Parquet before, CSV after compression.
     on_part : callable, default does nothing
         Called with the number of parts that are done and of all of them, to show progress.
     **reading
@@ -70,12 +81,12 @@ def summarize(
     """
     recipe = Recipe.checked(n_clusters, size, preset, random_state)
     if isinstance(source, DataFrame):
-        how, _ = how_to_read(source, reading, order)
+        how = how_to_read(source, reading, order)
         data, _ = merged_frame(source, how, recipe, order, n_partitions, on_part)
     else:
-        leaves = parts_of_files(Files.of(source, part_bytes, reading), recipe, session)
+        leaves = parts_of_files(Files.of(reader_of(source, reading), part_bytes), recipe, session)
         data, _ = merged(leaves, recipe.fan_in, on_part)
-    return opened(data)[0]
+    return finished(data)
 
 
 # -- merging ----------------------------------------------------------------------------------------------------------
@@ -171,6 +182,7 @@ def assign(
     source: Any,
     centers: ArrayLike,
     *,
+    space: Any = None,
     order: str | None = None,
     n_partitions: int | None = None,
     session: Any = None,
@@ -185,6 +197,9 @@ def assign(
         As in :func:`summarize`.
     centers : array-like of shape (k, d)
         Coordinates of the centers: ``result.centers``.
+    space : Space or dict, default=None
+        With ``scale``: the scales that the centers were found with, ``summary.about["space"]``. None: they are
+        estimated from this source.
 
     Returns
     -------
@@ -194,19 +209,13 @@ def assign(
     """
     task = Assign((np.asarray(centers),))
     if isinstance(source, DataFrame):
-        how, rows = how_to_read(source, reading, order)
-        if how.known.columns.layout == "long":
-            rows = in_order_of_ids(rows, how.known.columns)
-        first, leaves = how.run(task, 0, [rows]), parts_of_frame(source, how, task, order, n_partitions)
+        how = how_to_read(source, reading, order, space)
+        leaves = parts_of_frame(source, how, task, order, n_partitions)
+        schema = task.empty(how.known, 1).drop_columns("row").schema  # which would be counted in partitions
     else:
-        files = Files.of(source, part_bytes, reading)
-        first, leaves = files.run_on_first(task), parts_of_files(files, task, session)
-    columns = [
-        field
-        for field in table_of_bytes(first).schema.remove_metadata()
-        if not (field.name == "row" and isinstance(source, DataFrame))
-    ]
-    return leaves.mapInArrow(_Rows([field.name for field in columns]), ", ".join(map(_spark_column, columns)))
+        files = Files.of(reader_of(source, reading, space), part_bytes)
+        leaves, schema = parts_of_files(files, task, session), task.empty(files.known, len(files.sources)).schema
+    return leaves.mapInArrow(_Rows(schema.names), ", ".join(map(_spark_column, schema)))
 
 
 def _spark_column(field: Any) -> str:
@@ -225,9 +234,8 @@ class _Rows:
         for batch in batches:
             for data in batch.column("data"):
                 table = table_of_bytes(data.as_py())
-                if table.num_columns:
-                    table = table.select(self.names)
-                    for j, field in enumerate(table.schema):
-                        if pa.types.is_dictionary(field.type):
-                            table = table.set_column(j, field.name, table.column(j).cast(field.type.value_type))
-                    yield from table.to_batches()
+                table = table.select(self.names)
+                for j, field in enumerate(table.schema):
+                    if pa.types.is_dictionary(field.type):
+                        table = table.set_column(j, field.name, table.column(j).cast(field.type.value_type))
+                yield from table.to_batches()

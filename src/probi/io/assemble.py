@@ -75,7 +75,9 @@ class Assembly:
     id_types: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.check_types(self.reader.schema, 0)
+        # A part may begin with another file than the first. What types a CSV file has is settled while it is read.
+        if self.reader.sources[0].format != "csv":
+            self.check_types(self.reader.schema, 0)
 
     def batches(self) -> Iterator[Batch]:
         """Whole nodes, from the start on; where there is none, at least the counts."""

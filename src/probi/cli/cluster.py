@@ -63,11 +63,12 @@ def cluster(
     Without -o the result is only printed. With -o FOLDER the folder gets centers.parquet, centers.csv,
     assignment.parquet, summary.probi, report.html, result.json, and rejected.csv if rows were left out.
     """
-    with stoppable(checkpoint):
+    elsewhere = Elsewhere.checked(engine, workers, part_size, checkpoint)
+    with stoppable(checkpoint, can_go_on=elsewhere is None):
         cluster_files(
             Talk(quiet), files, opt.numbers_of_clusters(clusters), reading, output, seed=seed, size=size,
             preset=preset, n_init=n_init, assign=assign, checkpoint=checkpoint, every=checkpoint_every,
-            elsewhere=Elsewhere.checked(engine, workers, part_size, checkpoint), as_json=json,
+            elsewhere=elsewhere, as_json=json,
         )  # fmt: skip
 
 

@@ -104,12 +104,12 @@ def check_counts(talk: Talk, reader: Reader, counts: Counts, rejects: Path | Non
 
 
 @contextmanager
-def stoppable(checkpoint: Path | None) -> Iterator[None]:
+def stoppable(checkpoint: Path | None, can_go_on: bool = True) -> Iterator[None]:
     """Say how to go on after a Ctrl-C that ends everything at once."""
     try:
         yield
     except KeyboardInterrupt:
-        raise StoppedError(f"Stopped. {_how_to_go_on(checkpoint)}") from None
+        raise StoppedError(f"Stopped. {_how_to_go_on(checkpoint) if can_go_on else 'Nothing was kept.'}") from None
 
 
 def _how_to_go_on(checkpoint: Path | None) -> str:

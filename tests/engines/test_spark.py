@@ -1,0 +1,372 @@
+"""probi on Spark: DataFrames, files and the estimator, in a real session with two threads."""
+
+import math
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+from engines.spark_sessions import need_spark, session
+from numpy.testing import assert_array_equal
+from samples import as_lists, blobs
+from table_files import GROUP, as_nodes, columns_of, options_of, some_nodes, write
+
+import probi
+import probi.io
+from probi import InputError, Nodes, Summary, expected_cost
+
+need_spark()
+
+from pyspark.errors import PythonException  # noqa: E402
+from pyspark.ml import Pipeline  # noqa: E402
+from pyspark.ml.feature import SQLTransformer  # noqa: E402
+
+from probi.engines import spark as on_spark  # noqa: E402
+from probi.engines.spark import summaries  # noqa: E402
+
+# Spark asks for an older pandas when it meets one, needed or not.
+pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+
+CENTERS = np.array([[-5.0, 5.0], [0.0, 0.0], [6.0, 3.0]])
+NAN = float("nan")
+
+
+@pytest.fixture(scope="module")
+def spark():
+    # Small batches of rows, so that nodes go across their borders.
+    with session("local[2]", **{"spark.sql.execution.arrow.maxRecordsPerBatch": "50"}) as started:
+        yield started
+
+
+def frame_of(spark, columns, n_partitions=3, seed=0):
+    """A DataFrame of the rows in any order."""
+    rows = list(zip(*columns.values(), strict=True))
+    random.Random(seed).shuffle(rows)
+    return spark.createDataFrame(rows, list(columns)).repartition(n_partitions)
+
+
+def ordered(columns):
+    """The same columns with one that says the order of the rows."""
+    return columns | {"place": [10.0 * i for i in range(len(next(iter(columns.values()))))]}
+
+
+def as_set(nodes):
+    """Nodes as they are, whatever their order and that of their realizations."""
+    weighted = zip(as_lists(nodes), nodes.weights.tolist(), strict=True)
+    return sorted((weight, sorted(node)) for node, weight in weighted)
+
+
+def assert_holds(summary, nodes, centers=CENTERS):
+    """All nodes, as they are, and what any centers cost."""
+    assert summary.n_nodes == summary.n_retained == len(nodes)
+    assert summary.mass == pytest.approx(nodes.mass.sum(), rel=1e-12)
+    assert summary.evaluate(centers).cost == pytest.approx(expected_cost(nodes, centers), rel=1e-12)
+    assert as_set(summary.sample()) == as_set(nodes)
+
+
+# -- summaries --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", ["points", "groups", "long", "nested", "nested columns"])
+def test_no_layout_loses_or_tears_a_node(spark, layout):
+    plain = some_nodes(layout, n=40, ids="str")
+    columns, options = columns_of(plain, layout), options_of(layout)
+    if layout == "groups":
+        columns, options = ordered(columns), options | {"order": "place"}
+    summary = on_spark.summarize(frame_of(spark, columns), 3, **options)
+    assert_holds(summary, as_nodes(plain))
+
+
+def test_several_columns_can_name_a_node(spark):
+    plain = some_nodes("long", n=40)
+    columns = columns_of(plain, "long")
+    numbers = columns.pop("id")
+    columns |= {"day": [f"day {i % 3}" for i in numbers], "trip.number": [i // 3 for i in numbers]}
+    ids = ["day", "trip.number"]
+    frame = frame_of(spark, columns)
+    assert_holds(on_spark.summarize(frame, 3, layout="long", id=ids), as_nodes(plain))
+    found = on_spark.assign(frame, CENTERS, layout="long", id=ids).collect()
+    clusters = {(row["day"], row["trip.number"]): row["cluster"] for row in found}
+    labels = probi.assign(as_nodes(plain), CENTERS)
+    assert clusters == {(f"day {p.id % 3}", p.id // 3): label for p, label in zip(plain, labels, strict=True)}
+
+
+def test_rows_too_few_for_a_group_are_left_out(spark):
+    plain = some_nodes("groups", n=30)
+    columns = columns_of(plain, "groups")
+    longer = ordered({name: [*values, 99.0, 99.0] for name, values in columns.items()})
+    summary = on_spark.summarize(frame_of(spark, longer), 3, group_size=GROUP, order="place", n_partitions=5)
+    assert_holds(summary, as_nodes(plain))
+    assert not spark.sparkContext._jsc.getPersistentRDDs()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [([1, 2, 3, 3], "3 twice"), ([1, 2, None, 4], "no value"), ([1.0, 2.0, 3.0, NAN], "no value"), (None, "order")],
+)
+def test_groups_need_an_order(spark, values, message):
+    columns = {"x": [1.0, 2.0, 3.0, 4.0], "place": values or [1, 2, 3, 4]}
+    with pytest.raises(InputError, match=message) as caught:
+        on_spark.summarize(frame_of(spark, columns), 1, group_size=2, order="place" if values else None)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_order_of_rows_does_not_matter(spark):
+    columns = columns_of(some_nodes("long", n=400), "long")
+    found = [
+        on_spark.summarize(frame, 2, size=8, layout="long", random_state=seed, n_partitions=6)
+        for frame, seed in (
+            (frame_of(spark, columns), 0),
+            (frame_of(spark, columns, n_partitions=5, seed=1), 0),
+            (frame_of(spark, columns), 1),
+        )
+    ]
+    first, shuffled, other_seed = (summary.to_bytes() for summary in found)
+    assert found[0].n_nodes == 400 > found[0].n_retained
+    assert shuffled == first
+    assert other_seed != first
+
+
+def test_partitions_may_be_empty_and_more_than_nodes(spark):
+    plain = some_nodes("long", n=5)
+    frame = frame_of(spark, columns_of(plain, "long"))
+    assert_holds(on_spark.summarize(frame, 3, layout="long", n_partitions=23), as_nodes(plain))
+    points = some_nodes("points", n=9)
+    frame = frame_of(spark, columns_of(points, "points"), n_partitions=1).where("id > 0")
+    some_empty = frame.where("id < 0").union(frame).union(frame.where("id < 0"))
+    assert_holds(on_spark.summarize(some_empty, 3, layout="points"), as_nodes(points))
+
+
+def test_a_frame_without_rows_is_refused(spark):
+    with pytest.raises(InputError, match="no rows"):
+        on_spark.summarize(spark.createDataFrame([], "x double"), 3)
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Six files of 500 points with ids."""
+    folder = tmp_path_factory.mktemp("points")
+    X = blobs(n=3000, m=1, d=2, scale=8.0)[0][:, 0]
+    for i in range(6):
+        part = range(500 * i, 500 * (i + 1))
+        write(folder / f"{i}.parquet", {"id": list(part), "x0": X[part, 0], "x1": X[part, 1]}, step=500)
+    return folder
+
+
+def test_a_part_of_files_is_a_shard(spark, folder):
+    summary = on_spark.summarize(folder, 2, size=8, layout="points", random_state=3, part_bytes=1)
+    expected = Summary(2, 8, random_state=3)
+    for shard, path in enumerate(sorted(folder.iterdir())):
+        part = Summary(2, 8, random_state=3, shard=shard)
+        part.update(Nodes.concat(list(probi.io.read(path, layout="points"))))
+        expected = part if shard == 0 else expected.merge(part)
+    expected.about = summary.about
+    assert summary.to_bytes() == expected.to_bytes()
+
+
+def test_files_need_a_session(monkeypatch, folder):
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+    with pytest.raises(InputError, match="no active Spark session"):
+        on_spark.summarize(folder, 2)
+
+
+def test_one_summary_comes_to_the_driver(spark):
+    """Measured by Spark itself."""
+    columns = ", ".join(f"randn({j}) AS x{j}" for j in range(10))
+    frame = spark.range(0, 12_000, 1, 12).selectExpr(*columns.split(", "))
+    how = summaries.how_to_read(frame, {"layout": "points"})
+    recipe = summaries.Recipe.checked(10, 40, "default", 0)
+    parts = [len(row.data) for row in summaries.parts_of_frame(frame, how, recipe, None, None).collect()]
+    before = set(stages(spark))
+    data, n_parts = summaries.merged_frame(frame, how, recipe, None, None)
+    ran = [stage for number, stage in stages(spark).items() if number not in before]
+    assert n_parts == len(parts) == 12
+    sent = sum(stage.resultSize() for stage in ran)
+    # A task also tells how it fared, in some kilobytes.
+    assert len(data) / 2 < sent < 1.1 * len(data) + 5_000 * sum(stage.numTasks() for stage in ran) < sum(parts)
+
+
+def stages(spark):
+    """All that ran in a session, by number and attempt."""
+    store = spark.sparkContext._jsc.sc().statusStore()
+    nothing = spark.sparkContext._gateway.new_array(spark.sparkContext._jvm.double, 0)
+    found = store.stageList(None, False, False, nothing, None)
+    return {(found.apply(i).stageId(), found.apply(i).attemptId()): found.apply(i) for i in range(found.size())}
+
+
+def test_few_parts_are_merged_at_once(monkeypatch):
+    sizes = []
+    monkeypatch.setattr(summaries, "merge", lambda parts: sizes.append(len(parts)) or b"".join(parts))
+    numbers = random.Random(0).sample(range(4, 26), 22)
+    rows = list(summaries._Merge(4)(summaries.part_row(number, bytes([number])) for number in numbers))
+    assert max(sizes) == 4
+    assert [row.column(0).to_pylist() for row in rows] == [[i] for i in range(1, 7)]
+    assert b"".join(row.column(1)[0].as_py() for row in rows) == bytes(range(4, 26))
+
+
+# -- what is wrong is told ---------------------------------------------------------------------------------------------
+
+
+def test_a_poisoned_file_is_named_to_the_user(spark, folder, tmp_path):
+    bad = write(tmp_path / "bad.parquet", {"id": [7, 8, 9], "x0": [1.0, 2.0, 3.0], "x1": [1.0, NAN, 3.0]})
+    with pytest.raises(InputError) as caught:
+        on_spark.summarize([folder, bad], 2, layout="points", part_bytes=1)
+    assert str(caught.value).startswith(f"{bad}, row 2 of node 8 has no value in column 'x1'. Fill it in")
+    assert "\n" not in str(caught.value)
+    assert caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize("layout", ["points", "long"])
+def test_a_poisoned_partition_is_named_to_the_user(spark, layout):
+    plain = some_nodes(layout, n=2000, ids="str")
+    columns = columns_of(plain, layout)
+    columns["x1"][1500] = NAN
+    node = columns["id"][1500]
+    with pytest.raises(InputError) as caught:
+        on_spark.summarize(frame_of(spark, columns), 2, **options_of(layout))
+    said = str(caught.value)
+    assert said.startswith("partition ")
+    assert f"of node {node!r} has no value in column 'x1'. Fill it in" in said
+    assert int(said.partition(", row ")[2].split()[0]) >= 1
+    assert "\n" not in said
+
+
+def test_an_error_that_is_not_ours_stays_as_it_is(spark):
+    def fail(batches):
+        raise RuntimeError("not ours")
+
+    broken = frame_of(spark, {"x": [1.0, 2.0]}).mapInArrow(fail, "x double")
+    with pytest.raises(PythonException, match="not ours"):
+        on_spark.summarize(broken, 1)
+
+
+# -- assignments -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", ["long", "nested"])
+def test_assign_is_the_same_as_here(spark, layout):
+    plain = some_nodes(layout, n=300, ids="str")
+    nodes = as_nodes(plain)
+    found = on_spark.assign(frame_of(spark, columns_of(plain, layout)), CENTERS, **options_of(layout))
+    assert found.columns == ["id", "cluster", "expected_distance", "next_cluster", "next_distance"]
+    rows = {row.id: row for row in found.collect()}
+    assert_array_equal([rows[id].cluster for id in nodes.ids], probi.assign(nodes, CENTERS))
+    distances = np.sort(probi.distances.expected_distances(nodes, CENTERS), axis=1)
+    assert [rows[id].next_distance for id in nodes.ids] == pytest.approx(distances[:, 1] / nodes.total_probabilities)
+
+
+def test_assign_is_the_same_for_files(spark, folder):
+    nodes = Nodes.concat(list(probi.io.read(folder, layout="points")))
+    found = on_spark.assign(folder, CENTERS, layout="points", part_bytes=1)
+    rows = found.collect()
+    assert {row.file for row in rows} == {str(path) for path in folder.iterdir()}
+    assert {row.row for row in rows} == set(range(1, 501))
+    clusters = {row.id: row.cluster for row in rows}
+    assert_array_equal([clusters[id] for id in nodes.ids], probi.assign(nodes, CENTERS))
+
+
+def test_assign_is_lazy(spark, folder, tmp_path):
+    bad = write(tmp_path / "z.parquet", {"id": [7], "x0": [1.0], "x1": [NAN]})
+    files = on_spark.assign([folder, bad], CENTERS, layout="points")
+    columns = {"x0": [1.0] * 1500, "x1": [*([1.0] * 1499), NAN]}
+    rows = list(zip(*columns.values(), strict=True))
+    frame = on_spark.assign(spark.createDataFrame(rows, list(columns)).coalesce(1), CENTERS)
+    for found, where in ((files, "row 1 of node 7"), (frame, "partition 0, row 1500")):
+        assert found.columns[-1] == "next_distance"
+        with pytest.raises(PythonException, match=where):
+            found.collect()
+
+
+def test_assign_knows_groups_by_their_order(spark):
+    plain = some_nodes("groups", n=30)
+    frame = frame_of(spark, ordered(columns_of(plain, "groups")))
+    with pytest.raises(InputError, match="order"):
+        on_spark.assign(frame, CENTERS, features=["x0", "x1"], group_size=GROUP)
+    found = on_spark.assign(frame, CENTERS, group_size=GROUP, order="place").collect()
+    nodes = as_nodes(plain)
+    expected = probi.distances.expected_distances(nodes, CENTERS)
+    assert Counter(row.cluster for row in found) == Counter(expected.argmin(axis=1).tolist())
+    assert sum(row.expected_distance for row in found) == pytest.approx(expected.min(axis=1).sum(), rel=1e-12)
+
+
+# -- the estimator ----------------------------------------------------------------------------------------------------
+
+
+def with_notes(plain, columns, layout):
+    """The same columns with some that play no role, and the number of each row's node."""
+    per_row = [1 if layout.startswith("nested") else len(node.realizations) for node in plain]
+    node = np.repeat(np.arange(len(plain)), per_row).tolist()
+    notes = [f"row {i}" for i in range(len(node))]
+    return columns | {"note": notes, "more.of it": [{note: i} for i, note in enumerate(notes)]}, node
+
+
+@pytest.mark.parametrize("layout", ["points", "groups", "long", "nested"])
+def test_transform_adds_a_column(spark, layout):
+    plain = some_nodes(layout, n=200)
+    columns, node = with_notes(plain, columns_of(plain, layout), layout)
+    options = options_of(layout)
+    if layout == "groups":
+        columns, options = ordered(columns), options | {"order": "place"}
+    frame = frame_of(spark, columns)
+    model = on_spark.SparkPROBI(3, random_state=0, **options).fit(frame)
+    assert_holds(model.summary, as_nodes(plain))
+    assert model.centers.shape == (3, 2)
+    found = model.transform(frame)
+    assert found.columns == [*columns, "prediction"]
+    rows = found.collect()
+    given = {row.note: tuple(row) for row in frame.collect()}
+    assert {row.note: tuple(row)[:-1] for row in rows} == given
+    assert len(rows) == len(given)
+    labels = probi.assign(as_nodes(plain), model.centers)
+    expected = {note: labels[i] for note, i in zip(columns["note"], node, strict=True)}
+    assert {row.note: row.prediction for row in rows} == expected
+    assert len(set(labels)) == 3
+
+
+def test_it_is_a_stage_of_a_pipeline(spark):
+    plain = some_nodes("long", n=60)
+    frame = frame_of(spark, columns_of(plain, "long"))
+    half = SQLTransformer(statement="SELECT *, x0 / 2 AS y0 FROM __THIS__")
+    cluster = on_spark.SparkPROBI(
+        2, summary_size=400, random_state=0, layout="long", features=["y0", "x1"], prediction_col="cluster"
+    )
+    fitted = Pipeline(stages=[half, cluster]).fit(frame)
+    rows = fitted.transform(frame).collect()
+    nodes = as_nodes(plain)
+    nodes = Nodes(nodes.points / [2, 1], nodes.probabilities, nodes.offsets, nodes.weights, nodes.ids)
+    model = fitted.stages[1]
+    labels = dict(zip(nodes.ids, probi.assign(nodes, model.centers), strict=True))
+    assert len(rows) == nodes.n_realizations
+    assert all(row.cluster == labels[row.id] for row in rows)
+    assert model.result.cost == pytest.approx(expected_cost(nodes, model.centers), rel=1e-9)
+
+
+def test_transform_overwrites_nothing(spark):
+    frame = frame_of(spark, {"x": [1.0, 2.0, 3.0, 4.0]})
+    model = on_spark.SparkPROBI(2, random_state=0, features=["x"]).fit(frame)
+    with pytest.raises(InputError, match="'prediction' already"):
+        model.transform(model.transform(frame))
+
+
+@pytest.mark.parametrize("layout", ["long", "groups"])
+def test_rows_of_rejected_nodes_have_no_prediction(spark, layout):
+    plain = some_nodes(layout, n=120)
+    columns, node = with_notes(plain, columns_of(plain, layout), layout)
+    bad = {0, 1, 50, len(node) - 1}
+    columns["x0"] = [math.inf if i in bad else x for i, x in enumerate(columns["x0"])]
+    options = options_of(layout)
+    if layout == "groups":
+        # The last two rows are no group.
+        columns = ordered({name: [*values, *values[:2]] for name, values in columns.items()})
+        options, node = options | {"order": "place"}, [*node, len(plain), len(plain)]
+    columns |= {"note": [f"row {i}" for i in range(len(node))]}
+    frame = frame_of(spark, columns)
+    model = on_spark.SparkPROBI(2, random_state=0, on_bad="skip", **options).fit(frame)
+    gone = {node[row] for row in bad} | {len(plain)}
+    assert model.summary.n_nodes == 120 - len(gone) + 1
+    found = {row.note: row.prediction for row in model.transform(frame).collect()}
+    labels = probi.assign(as_nodes(plain), model.centers)
+    assert found == {f"row {i}": None if at in gone else labels[at] for i, at in enumerate(node)}

@@ -1,0 +1,127 @@
+"""A structured stream of Spark into one summary: each node once, whatever is killed when."""
+
+import os
+import signal
+
+import pytest
+from engines.spark_sessions import answer, need_spark, run_stream, session
+from table_files import as_nodes, columns_of, some_nodes, write
+
+from probi import InputError, Summary
+
+need_spark()
+
+from pyspark.errors import StreamingQueryException  # noqa: E402
+
+from probi.engines.spark import StreamingSummary  # noqa: E402
+
+# Spark asks for an older pandas when it meets one, needed or not.
+pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+
+N_FILES = 4
+PLAIN = some_nodes("long", n=400)
+
+
+@pytest.fixture(scope="module")
+def spark():
+    with session("local[2]") as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Files of 100 nodes, one after the other in time."""
+    folder = tmp_path_factory.mktemp("arriving")
+    for i in range(N_FILES):
+        columns = columns_of(PLAIN[100 * i : 100 * (i + 1)], "long")
+        path = write(folder / f"{i}.parquet", columns, step=1000)
+        os.utime(path, (1e9 + i, 1e9 + i))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(spark, folder, tmp_path_factory):
+    """Folder of a stream that went to its end, and what it told."""
+    place = tmp_path_factory.mktemp("whole")
+    return place, run_stream(spark, folder, place / "state.probi", place / "checkpoint")
+
+
+def bytes_but_query(path):
+    summary = Summary.load(path)
+    del summary.about["stream"]["query"]
+    return summary.to_bytes()
+
+
+def test_all_that_arrives_is_counted(whole):
+    place, told = whole
+    summary = Summary.load(place / "state.probi")
+    nodes = as_nodes(PLAIN)
+    assert told["n_nodes"] == summary.n_nodes == len(nodes) > summary.n_retained
+    assert summary.mass == pytest.approx(nodes.mass.sum(), rel=1e-12)
+    assert told["state"]["batch"] == N_FILES - 1
+    assert told["state"]["next_shard"] == 2 * N_FILES
+
+
+def test_the_state_belongs_to_a_query(whole):
+    _, told = whole
+    assert told["query"] is not None
+    assert told["state"]["query"] == told["query"]
+
+
+def test_each_node_is_counted_once_whatever_is_killed(spark, whole, folder, tmp_path):
+    state, checkpoint = tmp_path / "state.probi", tmp_path / "checkpoint"
+    for when, batch, n_before in (("before", 1, 100), ("after", 2, 300)):
+        ended = answer("stream", folder=str(folder), state=str(state), checkpoint=str(checkpoint), die=(when, batch))
+        assert ended == -signal.SIGKILL
+        assert Summary.load(state).n_nodes == n_before
+        # Spark has not noted the batch, and comes with it again.
+        assert not (checkpoint / "commits" / str(batch)).exists()
+        assert (checkpoint / "offsets" / str(batch)).exists()
+    told = run_stream(spark, folder, state, checkpoint)
+    assert told["n_nodes"] == len(PLAIN)
+    assert bytes_but_query(state) == bytes_but_query(whole[0] / "state.probi")
+
+
+def test_what_arrives_later_is_added(spark, tmp_path):
+    """A query that is started again finds nothing new, then one more file, then one without rows."""
+    arriving, state = tmp_path / "arriving", tmp_path / "state.probi"
+    arriving.mkdir()
+    for i, n in enumerate((3, 0, 4)):
+        part = columns_of(some_nodes("long", n=4, seed=i), "long")
+        write(arriving / f"{i}.parquet", {name: values[: None if n else 0] for name, values in part.items()})
+        counts = [run_stream(spark, arriving, state, tmp_path / "checkpoint")["n_nodes"] for _ in range(2)]
+        assert counts == [[4, 4], [4, 4], [8, 8]][i]
+
+
+def test_a_state_of_another_query_is_refused(spark, whole, folder, tmp_path):
+    state = whole[0] / "state.probi"
+    before = state.read_bytes()
+    with pytest.raises(StreamingQueryException, match="belongs to another query"):
+        run_stream(spark, folder, state, tmp_path / "checkpoint")
+    assert state.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_clusters": 1}, "n_clusters 2, but 1"),
+        ({"size": 9}, "size 8, but 9"),
+        ({"preset": "paper"}, "preset 'default', but 'paper'"),
+        ({"random_state": 7}, "seed 0, but 7"),
+    ],
+)
+def test_other_parameters_are_refused(whole, settings, message):
+    with pytest.raises(InputError, match=message):
+        StreamingSummary(whole[0] / "state.probi", **{"n_clusters": 2, "size": 8} | settings)
+
+
+def test_a_summary_that_is_not_of_a_stream_is_refused(tmp_path):
+    Summary(2).save(tmp_path / "x.probi")
+    with pytest.raises(InputError, match="not of a stream"):
+        StreamingSummary(tmp_path / "x.probi", 2)
+
+
+def test_before_the_first_batch_it_is_empty(tmp_path):
+    sink = StreamingSummary(tmp_path / "x.probi", 2)
+    assert sink.summary.n_nodes == 0
+    assert not (tmp_path / "x.probi").exists()

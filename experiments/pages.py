@@ -277,9 +277,44 @@ def peers_page(folder: Path) -> str:
                 ]
             )
         text.append(table(["system", "sees", "seconds", "÷ probi", "cost", "excess ÷ best", "peak MB"], out))
+    text.append(_where_others_win(rows, {peer.name for peer in peers.ALL_PEERS if peer.is_stream}))
     text.append("## Not run\n")
     text += [f"- {name}: {reason}." for name, reason in peers.SKIPPED.items()]
     return "\n".join(text) + "\n"
+
+
+def _where_others_win(rows: list[Row], streams: set[str]) -> str:
+    """Streaming systems of others that are faster than our default, and any of them that costs less."""
+    faster, cheaper = [], []
+    for name in dict.fromkeys(r["data_set"] for r in rows):
+        some = [r for r in rows if r["data_set"] == name and r["cost"] is not None]
+        ours = next((r for r in some if r["peer"] == "probi, default"), None)
+        for r in some if ours else ():
+            if "probi" in r["peer"] or "P-LLOYD" in r["peer"]:
+                continue
+            time, cost = r["seconds"] / ours["seconds"], r["cost"] / ours["cost"]
+            line = f"- {name}: {r['peer']}, {time:.2f} times the seconds, {cost:.3f} times the cost."
+            if r["peer"] in streams and time < 1.0:
+                faster.append(line)
+            if cost < 1.0:
+                cheaper.append(line)
+    return "\n".join(
+        [
+            "## Where others are better\n",
+            "Streaming systems that take less time than our default:\n",
+            *(faster or ["- none"]),
+            "",
+            words("""
+                One pass of MiniBatchKMeans compares each point with k centers and moves those, and nothing else:
+                it keeps no summary, cannot be merged or solved again for another k, tells no error, and what comes
+                first decides. On small data (Otis, UJIIndoorLoc) there is nothing to summarise, and ten starts of
+                our solver take longer than one of others.
+            """),
+            "\nSystems of any kind with a lower cost than our default:\n",
+            *(cheaper or ["- none"]),
+            "",
+        ]
+    )
 
 
 # -- growth -----------------------------------------------------------------------------------------------------------

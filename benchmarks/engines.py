@@ -55,7 +55,9 @@ def _write(folder: Path) -> None:
 
 def _measured(engine: str, folder: str, threads: int) -> dict[str, Any]:
     """Seconds in a process of its own, whose workers are no one else's."""
-    environment = os.environ | {"PROBI_NUM_THREADS": str(threads if engine == "local" else 1)}
+    # A worker has as many tasks at a time as cores, of one thread each; Arrow's own threads go by OMP_NUM_THREADS.
+    n_threads = str(threads if engine == "local" else 1)
+    environment = os.environ | {"PROBI_NUM_THREADS": n_threads, "OMP_NUM_THREADS": n_threads}
     command = [sys.executable, "-m", "benchmarks.engines", engine, folder, str(threads)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -98,10 +100,10 @@ def _spark(folder: str, threads: int) -> Callable[[], probi.Summary]:
 
 def _bytes_sent(folder: Path) -> None:
     """What merges get and what comes home, of a tree of parts in this process."""
-    from probi.engines._work import Files, Recipe, groups, merge, opened
+    from probi.engines._work import Files, Recipe, groups, merge, opened, reader_of
 
     for part_bytes in (1 << 22, 1 << 25):
-        files = Files.of(folder, part_bytes, {})
+        files = Files.of(reader_of(folder, {}), part_bytes)
         recipe = Recipe.checked(K, None, "default", 0)
         parts = [files.run(recipe, number) for number in range(len(files.parts))]
         n_parts, leaf, largest = len(parts), max(map(len, parts)), 0

@@ -25,17 +25,17 @@ RUNS = 3
 def main(data: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         _write(Path(folder))
-        for threads in (2, 1):
-            base = _measured("local", folder, threads)
-            print(f"local, {threads} threads: {base['seconds']:.2f} s")
-            for engine in ("dask", "spark"):
+        base = _measured("local", folder, 1, 2)
+        print(f"local, 2 threads: {base['seconds']:.2f} s")
+        for engine in ("dask", "spark"):
+            for workers in (1, 2):
                 try:
-                    found = _measured(engine, folder, threads)
+                    found = _measured(engine, folder, workers, 2 // workers)
                 except subprocess.CalledProcessError as error:
                     print(f"skipped: {engine}: {error.stderr.strip().splitlines()[-1]}")
-                    continue
+                    break
                 print(
-                    f"{engine}, one worker of {threads} cores: {found['seconds']:.2f} s, "
+                    f"{engine}, {workers} workers of {2 // workers} threads: {found['seconds']:.2f} s, "
                     f"{found['seconds'] / base['seconds']:.2f} times the local run"
                 )
         _bytes_sent(Path(folder))
@@ -53,18 +53,17 @@ def _write(folder: Path) -> None:
         pq.write_table(table, folder / f"{i}.parquet", row_group_size=250_000)
 
 
-def _measured(engine: str, folder: str, threads: int) -> dict[str, Any]:
-    """Seconds in a process of its own, whose workers are no one else's."""
-    # A worker has as many tasks at a time as cores, of one thread each; Arrow's own threads go by OMP_NUM_THREADS.
-    n_threads = str(threads if engine == "local" else 1)
-    environment = os.environ | {"PROBI_NUM_THREADS": n_threads, "OMP_NUM_THREADS": n_threads}
-    command = [sys.executable, "-m", "benchmarks.engines", engine, folder, str(threads)]
+def _measured(engine: str, folder: str, workers: int, threads: int) -> dict[str, Any]:
+    """Seconds in a process of its own, whose workers are no one else's; each has one task at a time."""
+    # Arrow's own threads go by OMP_NUM_THREADS.
+    environment = os.environ | {"PROBI_NUM_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
+    command = [sys.executable, "-m", "benchmarks.engines", engine, folder, str(workers), str(threads)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
-def _local(folder: str, threads: int) -> Callable[[], probi.Summary]:
+def _local(folder: str, workers: int, threads: int) -> Callable[[], probi.Summary]:
     def summarize() -> probi.Summary:
         summary = probi.Summary(K, random_state=0)
         for nodes in probi.io.read(folder):
@@ -74,13 +73,15 @@ def _local(folder: str, threads: int) -> Callable[[], probi.Summary]:
     return summarize
 
 
-def _dask(folder: str, threads: int) -> Callable[[], probi.Summary]:
+def _dask(folder: str, workers: int, threads: int) -> Callable[[], probi.Summary]:
     from distributed import Client
 
     from probi.engines import dask
 
     seeds = iter(range(1000))
-    client = Client(n_workers=1, threads_per_worker=threads, dashboard_address=":0")
+    # Dask gives its workers one thread for kernels, unless it is told otherwise.
+    environment = {"OMP_NUM_THREADS": str(threads)}
+    client = Client(n_workers=workers, threads_per_worker=1, dashboard_address=":0", env=environment)
 
     def summarize() -> probi.Summary:
         # Another seed each time, or the scheduler could give what it remembers.
@@ -89,12 +90,12 @@ def _dask(folder: str, threads: int) -> Callable[[], probi.Summary]:
     return summarize
 
 
-def _spark(folder: str, threads: int) -> Callable[[], probi.Summary]:
+def _spark(folder: str, workers: int, threads: int) -> Callable[[], probi.Summary]:
     from pyspark.sql import SparkSession
 
     from probi.engines import spark
 
-    SparkSession.builder.master(f"local[{threads}]").config("spark.ui.enabled", "false").getOrCreate()
+    SparkSession.builder.master(f"local[{workers}]").config("spark.ui.enabled", "false").getOrCreate()
     return lambda: spark.summarize(folder, K, random_state=0, part_bytes=1 << 25)
 
 
@@ -119,7 +120,7 @@ def _bytes_sent(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    engine, folder, threads = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    run = {"local": _local, "dask": _dask, "spark": _spark}[engine](folder, threads)
+    engine, folder, workers, threads = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    run = {"local": _local, "dask": _dask, "spark": _spark}[engine](folder, workers, threads)
     run()
     print(json.dumps({"seconds": best_of(RUNS, run)[0]}))

@@ -27,7 +27,7 @@ demo: $(READY)  ## cluster the forecasts of hurricane Otis
 	$(BIN)/probi demo -o results/otis
 
 test: lint  ## lint, then all tests, the examples in the docstrings and the README
-	$(BIN)/python -m pytest -q -n 3 --dist loadfile
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder
 
 bench: $(READY)  ## time, memory and cost against others; DATA=folder with the data sets
 	PROBI_DATA="$(DATA)" $(BIN)/python -m benchmarks

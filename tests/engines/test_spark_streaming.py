@@ -3,6 +3,8 @@
 import os
 import signal
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from engines.spark_sessions import answer, need_spark, run_stream, session
 from table_files import as_nodes, columns_of, some_nodes, write
@@ -59,7 +61,7 @@ def test_all_that_arrives_is_counted(whole):
     assert told["n_nodes"] == summary.n_nodes == len(nodes) > summary.n_retained
     assert summary.mass == pytest.approx(nodes.mass.sum(), rel=1e-12)
     assert told["state"]["batch"] == N_FILES - 1
-    assert told["state"]["next_shard"] == 2 * N_FILES
+    assert told["state"]["next_shard"] == 1 + 2 * N_FILES
 
 
 def test_the_state_belongs_to_a_query(whole):
@@ -83,14 +85,21 @@ def test_each_node_is_counted_once_whatever_is_killed(spark, whole, folder, tmp_
 
 
 def test_what_arrives_later_is_added(spark, tmp_path):
-    """A query that is started again finds nothing new, then one more file, then one without rows."""
+    """A file without rows, also as the first one; what follows is in the scales of the first nodes."""
     arriving, state = tmp_path / "arriving", tmp_path / "state.probi"
     arriving.mkdir()
-    for i, n in enumerate((3, 0, 4)):
+    spaces = []
+    for i, n in enumerate((0, 4, 0, 4)):
         part = columns_of(some_nodes("long", n=4, seed=i), "long")
-        write(arriving / f"{i}.parquet", {name: values[: None if n else 0] for name, values in part.items()})
-        counts = [run_stream(spark, arriving, state, tmp_path / "checkpoint")["n_nodes"] for _ in range(2)]
-        assert counts == [[4, 4], [4, 4], [8, 8]][i]
+        schema = pa.table(part).schema
+        pq.write_table(
+            pa.table({name: values[: n * 5] for name, values in part.items()}, schema), arriving / f"{i}.parquet"
+        )
+        told = run_stream(spark, arriving, state, tmp_path / "checkpoint", scale="standard")
+        assert told["n_nodes"] == (0, 4, 4, 8)[i]
+        spaces.append(Summary.load(state).about.get("space"))
+    assert spaces[1] == spaces[2] == spaces[3]
+    assert spaces[1]["scale"] is not None
 
 
 def test_a_state_of_another_query_is_refused(spark, whole, folder, tmp_path):

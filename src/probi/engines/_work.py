@@ -29,8 +29,7 @@ from probi.tables.flat import in_order_of_ids
 
 Array = NDArray[Any]
 
-# Bytes of files that are one part: enough to make starting a task cheap, few enough that a
-# lost worker costs seconds.
+# Bytes of files that are one part: enough to make starting a task cheap, few enough that a lost worker costs seconds.
 PART_BYTES = 1 << 26
 
 # Parts whose assignments are brought together at a time.
@@ -66,12 +65,10 @@ class Recipe:
     keeps_rejected: bool = False  # whether rows that are left out come home, for people to look at
 
     @classmethod
-    def checked(
-        cls, n_clusters: int, size: int | None, preset: str, random_state: Any, first_shard: int = 0
-    ) -> "Recipe":
+    def checked(cls, n_clusters: int, size: int | None, preset: str, random_state: Any) -> "Recipe":
         """Parameters that make sense; a Generator is asked for a seed here, once."""
         Plan.checked(n_clusters, size, preset)
-        return cls(n_clusters, size, preset, seed_of(random_state), first_shard)
+        return cls(n_clusters, size, preset, seed_of(random_state))
 
     @property
     def fan_in(self) -> int:

@@ -86,22 +86,26 @@ class StreamingSummary:
             )
         if state and batch_id <= state["batch"]:
             return
-        first = state.get("next_shard", 0)
-        new, n_parts = self._summarized(frame, first)
-        summary = new if self._summary is None or new is None else self._summary.__copy__().merge(new)
-        summary = summary or self.summary
+        # Shard 0 is what there is before the first node, so that an empty batch may come first.
+        first = state.get("next_shard", 1)
+        summary = self.summary
+        space = summary.about.get("space")
+        new, n_parts = self._summarized(frame, first, space)
+        if new is not None:
+            summary.merge(new)
+            summary.about["space"] = new.about["space"]
         summary.about["stream"] = {
             "query": query, "batch": batch_id, "next_shard": first + n_parts, "seed": self._recipe.seed
         }  # fmt: skip
         summary.save(self._path)
         self._summary = summary
 
-    def _summarized(self, frame: DataFrame, first_shard: int) -> tuple[Summary | None, int]:
-        """Summary of a micro-batch and the number of its shards; None if it has no rows."""
+    def _summarized(self, frame: DataFrame, first_shard: int, space: Any) -> tuple[Summary | None, int]:
+        """Summary of a micro-batch, in the scales of those before, and the number of its shards; None without rows."""
         if not frame.take(1):
             return None, 0
         recipe = replace(self._recipe, first_shard=first_shard)
-        how = how_to_read(frame, self._reading, self._order)
+        how = how_to_read(frame, self._reading, self._order, space)
         data, n_parts = merged_frame(frame, how, recipe, self._order, self._n_partitions)
         return opened(data)[0], n_parts
 

@@ -9,7 +9,7 @@ from probi._kernels.geometry import squared_distance
 N_SUBSETS = 4
 
 # Steps of Weiszfeld on drawn realizations, the first to their mean. More change less than another draw would.
-N_STEPS = 4
+N_STEPS = 8
 
 
 @kernel

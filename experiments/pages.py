@@ -1,7 +1,7 @@
 """Pages and pictures of the results, made of the recorded data alone: no number is typed by hand."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,8 @@ import numpy as np
 from experiments import peers, quality
 from experiments.pictures import paper_pictures, plot_distortion, plot_gap, plot_growth
 from experiments.records import read
+from experiments.theory_page import theory_page
+from experiments.writing import number, table, words
 
 PAPER = Path(__file__).parent / "data" / "paper_tables.csv"
 STATISTICS: dict[str, Callable[[Any], float]] = {
@@ -21,32 +23,13 @@ STATISTICS: dict[str, Callable[[Any], float]] = {
 Row = dict[str, Any]
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Markdown table; the first column to the left, the others to the right."""
-    lines = [columns, ["---", *["---:"] * (len(columns) - 1)], *rows]
-    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines) + "\n"
-
-
-def words(text: str) -> str:
-    """A paragraph, written in lines."""
-    return " ".join(text.split()) + "\n"
-
-
-def number(value: float | None, digits: int = 3) -> str:
-    """A number for a table; a dash for none."""
-    if value is None or not np.isfinite(value):
-        return "–"
-    if value and (abs(value) >= 1e5 or abs(value) < 1e-3):
-        return f"{value:.{digits - 1}e}".replace("e+0", "e").replace("e+", "e").replace("e-0", "e-")
-    return f"{value:,.{digits}g}" if abs(value) < 1000 else f"{value:,.0f}"
-
-
 def write_all(folder: Path) -> list[Path]:
     """All pages that there is data for."""
     machine = json.loads((folder / "machine.json").read_text())
     made = []
     for name, make in (
-        ("paper", paper_page), ("quality", quality_page), ("peers", peers_page), ("growth", growth_page)
+        ("paper", paper_page), ("quality", quality_page), ("peers", peers_page), ("growth", growth_page),
+        ("theory", theory_page),
     ):  # fmt: skip
         text = make(folder)
         if text:

@@ -1,7 +1,7 @@
 """The coreset with a promise, measured: is it kept, what does it cost, and how near is the default to it?
 
-Data sets are small enough for many seeds. Sets of centers: found on the coreset, drawn at random, and adversarial (all far
-away, all on one point, all but one on one cluster).
+Data sets are small enough for many seeds. Sets of centers: found on the coreset, drawn at random, and adversarial (all
+far away, all on one point, all but one on one cluster).
 """
 
 import math
@@ -17,19 +17,25 @@ import probi
 from benchmarks.data import beijing_nodes, random_nodes
 from experiments.peers import otis_nodes
 from experiments.records import Records
-from probi.coreset import importance, kumar, rings
+from probi.coreset import importance, kumar, lss, rings
 from probi.coreset.lss import Promise, lss_coreset
+from probi.medians import SPREAD_TOL, certified_medians, measured
+from probi.solver.lloyd import p_lloyd
+from probi.solver.seeding import seed_as_in_paper
 
 K = 3
 EPSILONS, DELTA, N_SEEDS = (0.5, 0.2, 0.1), 0.1, 50
 PRECISIONS, N_RUNS = (0.9, 0.5, 0.2, 0.1), 1000
 EQUAL_SEEDS = 10
+STEPS_K = 20
+METHODS = ("theory", "default", "paper", "uniform")
 DENSE = (2000, 10_000, 10)  # nodes, realizations, dimensions
 DENSE_K, MOST = 5, 32
 
 PROMISE = ("data_set", "epsilon", "seed"), ("n_nodes", "n_draws", "size", "worst", "seconds")
 KUMAR = ("precision", "n_realizations"), ("runs", "kept", "mean", "microseconds", "table_seconds")
 EQUAL = ("data_set", "size", "method", "seed"), ("worst",)
+STEPS = ("method", "step"), ("seconds", "quality")
 GROWTH = ("axis", "n", "m", "k"), ("seconds", "bound")
 THINNED = (
     ("max_realizations",),
@@ -44,6 +50,7 @@ def run(data: Path, folder: Path, report: Callable[[str], None]) -> None:
     _growth(Records(folder / "theory_growth.csv", *GROWTH), report)
     _promise(data, Records(folder / "theory_promise.csv", *PROMISE), report)
     _equal(data, Records(folder / "theory_equal.csv", *EQUAL), report)
+    _steps(data, Records(folder / "theory_steps.csv", *STEPS), report)
 
 
 def data_sets(data: Path) -> dict[str, probi.Nodes]:
@@ -134,16 +141,86 @@ def _equal(data: Path, records: Records, report: Callable[[str], None]) -> None:
                 continue
             report(f"coresets of {size} nodes: {name}")
             for seed in range(EQUAL_SEEDS):
-                made: dict[str, Callable[[np.random.Generator], probi.Nodes]] = {
-                    "theory": lambda rng: _lss(nodes, epsilon, rng),
-                    "default": lambda rng: importance.reduce([nodes], size, K, rng),
-                    "paper": lambda rng: rings.reduce([nodes], size, K, rng),
-                    "uniform": lambda rng: _uniform(nodes, size, rng),
-                }
-                for method, make in made.items():
+                for method in METHODS:
                     if not records.has(data_set=name, size=size, method=method, seed=seed):
-                        worst = _worst(make(np.random.default_rng(seed)), nodes, fixed, seed)
+                        worst = _worst(_made(nodes, method, size, epsilon, seed), nodes, fixed, seed)
                         records.add(data_set=name, size=size, method=method, seed=seed, worst=worst)
+
+
+def _made(nodes: probi.Nodes, method: str, size: int, epsilon: float, seed: int) -> probi.Nodes:
+    """One reduce by one method."""
+    rng = np.random.default_rng(seed)
+    if method == "theory":
+        return _lss(nodes, epsilon, seed)
+    if method == "uniform":
+        return _uniform(nodes, size, rng)
+    return {"default": importance.reduce, "paper": rings.reduce}[method]([nodes], size, K, rng)
+
+
+def _steps(data: Path, records: Records, report: Callable[[str], None]) -> None:
+    """Steps of one reduce, in the three ways, one after the other: seconds (best of three), and how good they are."""
+    nodes = beijing_nodes(data)
+    if nodes is None or records.has(method="theory", step="all"):
+        return
+    report("steps of a reduce")
+    promise = Promise(EPSILONS[0], DELTA)
+    smallest = probi.one_medians(nodes)[1]
+    index = np.arange(len(nodes))
+
+    def bare() -> probi.Nodes:
+        return probi.Nodes(nodes.points, nodes.probabilities, nodes.offsets)
+
+    def spread(spreads: Any) -> float:
+        return float(spreads.sum() / smallest.sum())
+
+    medians = {
+        "theory": lambda: lss.approximate_medians(bare(), promise, np.random.default_rng(0))[1],
+        "paper": lambda: rings._medians(bare(), np.random.default_rng(0))[1],
+        "default": lambda: certified_medians(bare(), SPREAD_TOL)[1],
+    }
+    for method, compute in medians.items():
+        seconds, spreads = _best(compute)
+        records.add(method=method, step="medians", seconds=seconds, quality=spread(spreads))
+    places = probi.Nodes.from_points(probi.one_medians(nodes)[0])
+    best = probi.solve(places, STEPS_K, random_state=0).cost
+    around = {
+        "theory": lambda: lss.bicriteria_centers(places, STEPS_K, promise, np.random.default_rng(0)),
+        "paper": lambda: p_lloyd(places, seed_as_in_paper(places, STEPS_K, np.random.default_rng(0)), rings.MAX_ITER)[
+            0
+        ],
+    }
+    for method, find in around.items():
+        seconds, centers = _best(find)
+        records.add(method=method, step="centers", seconds=seconds, quality=probi.expected_cost(places, centers) / best)
+    rows = importance._rows([measured(bare())])
+    seconds, (_, _, cells) = _best(
+        lambda: importance._cells(
+            rows, nodes.mass, index, 200 * STEPS_K, importance.CELLS_A_CLUSTER * STEPS_K, np.random.default_rng(0)
+        )
+    )
+    alone = [places.take(np.flatnonzero(cells == cell)) for cell in np.unique(cells)]
+    in_cells = sum(probi.expected_cost(part, probi.one_medians(_as_one(part))[0]) for part in alone)
+    records.add(method="default", step="centers", seconds=seconds, quality=in_cells / best)
+    fixed = [(centers, probi.expected_cost(nodes, centers)) for centers in adversaries(nodes, K)]
+    for method in ("theory", "paper", "default"):
+        size = len(_lss(nodes, EPSILONS[0], 0)) if method == "theory" else 200 * STEPS_K
+        seconds, made = _best(lambda method=method, size=size: _made(bare(), method, size, EPSILONS[0], 0))
+        records.add(method=method, step="all", seconds=seconds, quality=_worst(made, nodes, fixed, 0))
+        records.add(method=method, step="size", seconds=0.0, quality=len(made))
+
+
+def _as_one(places: probi.Nodes) -> probi.Nodes:
+    """All places as one node."""
+    return probi.Nodes.from_dense(places.points[None])
+
+
+def _best(compute: Callable[[], Any]) -> tuple[float, Any]:
+    seconds, found = math.inf, None
+    for _ in range(3):
+        start = time.perf_counter()
+        found = compute()
+        seconds = min(seconds, time.perf_counter() - start)
+    return seconds, found
 
 
 def _uniform(nodes: probi.Nodes, size: int, rng: np.random.Generator) -> probi.Nodes:
@@ -213,9 +290,8 @@ def _dense_pass(nodes: probi.Nodes, most: int) -> dict[str, Any]:
     start = time.perf_counter()
     summary = probi.Summary(DENSE_K, size=200, random_state=0, max_realizations=most or None)
     for first in range(0, len(nodes), 100):
-        batch = nodes[first : first + 100]
         # As if it had just been read: what is known of it from an earlier run does not count.
-        summary.update(probi.Nodes(batch.points, batch.probabilities, batch.offsets, batch.weights))
+        summary.update(probi.Nodes._trusted(**nodes[first : first + 100]._parts() | {"statistics": {}}))
     summary.coreset()
     between = time.perf_counter()
     result = probi.solve(summary, DENSE_K, random_state=0)

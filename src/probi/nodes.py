@@ -507,7 +507,7 @@ class Nodes:
         found, nodes = self.thinned(most, seed_of(random_state) % 2**64, 0, return_bounds)
         return (nodes, ThinningBounds(np.sqrt(found.variances), found.moved)) if return_bounds else nodes
 
-    def thinned(self, most: int, key: int, first: int, bounded: bool = True) -> tuple[Thinned, Self]:
+    def thinned(self, most: int, key: int, first: int, bounded: bool = False) -> tuple[Thinned, Self]:
         """What :meth:`thin` finds, and the nodes made of it, given a key and the number of the first node under it."""
         found = thinned(
             self.points, self.probabilities, self.offsets, self.total_probabilities, most, key, first, bounded

@@ -45,8 +45,8 @@ def thin(
          and ``key`` tell the random numbers of a node, which so do not depend on the nodes around it
     OUT  places (n_chosen, most, d), chances (n_chosen, most), sizes (n_chosen,): rows start:stop overwritten;
          errors (n_chosen, 2): for any center fixed before, a bound of the variance of the expected distance; for all
-         centers at once, if ``bounded``, how far the node was moved (the cost of carrying each realization to one that
-         stands for it);
+         centers at once, how far the node was moved: the cost of carrying each realization to the middle and on, or, if
+         ``bounded`` and less, to one that stands for it;
          spreads (n_chosen, 2): bounds of the spread before, from above and from below; -1 where nothing was lost
     """
     d, most = points.shape[1], places.shape[1]
@@ -94,12 +94,11 @@ def thin(
         )  # fmt: skip
         sizes[i] = _strata(points, rows, weights, importance, order, m, whole, key, numbers[i], places, chances, i)
         _keep_total(chances, i, sizes[i], total)
+        errors[i, 1] = total * spread + _to_middle(places, chances, sizes[i], i, middle)
         if bounded:
-            errors[i, 1] = min(
-                _to_candidates(points, probabilities, first, last, rows, weights, m)
-                + _from_candidates(points, rows, weights, order, m, places, chances, sizes[i], i),
-                total * spread + _to_middle(places, chances, sizes[i], i, middle),
-            )
+            carried = _to_candidates(points, probabilities, first, last, rows, weights, m)
+            carried += _from_candidates(points, rows, weights, order, m, places, chances, sizes[i], i)
+            errors[i, 1] = min(errors[i, 1], carried)
 
 
 @part

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from probi._thinning import ThinningBounds
 from probi.distances import assign, expected_cost, expected_distances
 from probi.errors import InputError, MissingExtraError, ProbiError, SolverWarning
 from probi.medians import one_medians
@@ -26,6 +27,7 @@ __all__ = [
     "Result",
     "SolverWarning",
     "Summary",
+    "ThinningBounds",
     "assign",
     "expected_cost",
     "expected_distances",

@@ -154,7 +154,7 @@ class PLloyd(_KMedian):
     n_iter_ : int
         Rounds of the best start on the nodes.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         If the input had names.
 
     See Also
@@ -274,7 +274,7 @@ class PROBI(_KMedian):
     n_iter_ : int
         Rounds of the best start on the coreset.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         If the input had names.
 
     See Also

@@ -488,7 +488,7 @@ class Nodes:
         Returns
         -------
         Nodes
-            Or, with ``return_bounds``, Nodes and a :class:`ThinningBounds`.
+            Or, with ``return_bounds``, Nodes and a :class:`probi.ThinningBounds`.
 
         Notes
         -----

@@ -35,7 +35,7 @@ class SparkPROBI(Estimator):
     preset, n_init, random_state
         As in :class:`probi.PROBI`.
     prediction_col : str, default="prediction"
-        Column that :meth:`SparkPROBIModel.transform` adds.
+        Column that ``transform`` of the model adds.
     order, n_partitions, **reading
         As in :func:`summarize`.
     """

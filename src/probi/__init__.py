@@ -10,6 +10,7 @@ from probi.nodes import Nodes
 from probi.solver.result import Clusters, Evaluation, Result
 from probi.solver.solve import solve
 from probi.summary import Summary
+from probi.window import Window
 
 if TYPE_CHECKING:
     from probi.estimators import PROBI, PLloyd
@@ -28,6 +29,7 @@ __all__ = [
     "SolverWarning",
     "Summary",
     "ThinningBounds",
+    "Window",
     "assign",
     "expected_cost",
     "expected_distances",

@@ -1,5 +1,6 @@
 """Times as numbers of periods: plain numbers, or dates."""
 
+import contextlib
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -54,6 +55,8 @@ class Periods:
     def numbers(self, times: Any) -> NDArray[np.int64]:
         """Number of the period of each time, in an array of the same shape."""
         values = _as_times(times)
+        if values.size == 0:
+            return np.zeros(values.shape, np.int64)
         quotients: NDArray[Any]
         if self.of_dates != (values.dtype.kind == "M"):
             period, wanted = ("a timedelta", "dates") if self.of_dates else ("a number", "numbers")
@@ -61,12 +64,12 @@ class Periods:
         if not np.isfinite(values).all():  # nor is NaT
             raise InputError("A time is missing or not finite. Drop its node, or repair the time.")
         if self.of_dates:
-            quotients = _whole_quotients(values - np.datetime64(0, "s"), self.length)
+            quotients = _whole_quotients(_since_1970(values), self.length)
         elif values.dtype.kind == "f" or isinstance(self.length, float):
             quotients = np.floor_divide(values.astype(np.float64), self.length)
         else:
             quotients = np.floor_divide(values.astype(np.int64), self.length)
-        if quotients.size and np.abs(quotients).max() > MOST:
+        if np.abs(quotients).max() > MOST:
             raise InputError(f"A time is so far away that periods of {self} cannot be told apart there.")
         return quotients.astype(np.int64)
 
@@ -96,9 +99,10 @@ class Periods:
 def _in_coarsest_unit(length: Any) -> Any:
     """The same span, as 1 hour and not as 3,600,000,000 microseconds."""
     for unit in ("D", "h", "m", "s", "ms", "us"):
-        span = length.astype(f"m8[{unit}]")
-        if span == length:
-            return span
+        with contextlib.suppress(OverflowError):  # units too far apart: so is the length
+            span = length.astype(f"m8[{unit}]")
+            if span == length:
+                return span
     return length
 
 
@@ -109,8 +113,6 @@ def _as_times(times: Any) -> NDArray[Any]:
         flat = [np.datetime64(_utc(value)) if isinstance(value, datetime) else value for value in values.ravel()]
         if flat and all(isinstance(value, np.datetime64) for value in flat):
             values = np.array(flat).reshape(values.shape)
-    if values.size == 0 and values.dtype.kind == "f":  # of an empty list
-        return values
     if values.dtype.kind not in "iufM":
         raise InputError(f"Times must be numbers or dates, but have dtype {values.dtype}.")
     if values.dtype.kind == "u" and values.size and values.max() >= 2**63:
@@ -123,12 +125,23 @@ def _utc(time: datetime) -> datetime:
     return time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)
 
 
+def _since_1970(dates: NDArray[Any]) -> NDArray[Any]:
+    """Dates as spans of time in their own unit; months and years, which have none, in days."""
+    if np.datetime_data(dates.dtype)[0] in ("Y", "M"):
+        dates = dates.astype("M8[D]")
+    spans: NDArray[Any] = dates.view(dates.dtype.str.replace("M8", "m8"))
+    return spans
+
+
 def _whole_quotients(spans: NDArray[Any], length: Any) -> NDArray[np.int64]:
     """Quotients of spans of time, rounded down; NumPy's own would wrap around where units are far apart."""
-    common = np.promote_types(spans.dtype, length.dtype)
-    factor, divisor = (int(one.astype(common).astype(np.int64)) for one in (np.ones((), spans.dtype), length))
     whole = spans.astype(np.int64)
-    if whole.size and int(np.abs(whole).max()) * factor >= 2**63:
-        raise InputError("Times and period have units so far apart that they overflow. Give both in seconds.")
+    try:
+        common = np.promote_types(spans.dtype, length.dtype)
+        factor, divisor = (int(one.astype(common).astype(np.int64)) for one in (np.ones((), spans.dtype), length))
+        if max(abs(int(whole.min())), abs(int(whole.max()))) * factor >= 2**63:
+            raise OverflowError
+    except OverflowError:
+        raise InputError("Times and period have units so far apart that they overflow. Give both in seconds.") from None
     quotients: NDArray[np.int64] = np.floor_divide(whole * factor, divisor)
     return quotients

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probi.errors import InputError
+from probi.geo import lonlat_of, on_sphere
 from probi.nodes import Nodes
 
 Array = NDArray[Any]
 
 SCALES = ("none", "standard", "robust")
-EARTH_RADIUS_KM = 6371.0088  # mean radius of the IUGG
 
 # Quartiles of a normal distribution are so many standard deviations apart.
 QUARTILES_APART = 1.3489795
@@ -82,11 +82,8 @@ class Space:
         """(n, n_features) to (n, n_coordinates)."""
         out = features.astype(np.float64)
         if self.lonlat is not None:
-            lon, lat = (np.radians(out[:, self.features.index(name)]) for name in self.lonlat)
-            sphere = EARTH_RADIUS_KM * np.column_stack(
-                [np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)]
-            )
-            out = np.column_stack([sphere, out[:, self._others]])
+            lon, lat = (out[:, self.features.index(name)] for name in self.lonlat)
+            out = np.column_stack([on_sphere(lon, lat), out[:, self._others]])
         if self.scale is not None:
             out /= self.scale
         return out.astype(features.dtype, copy=False)
@@ -98,9 +95,7 @@ class Space:
             out *= self.scale
         if self.lonlat is not None:
             features = np.empty((len(out), len(self.features)))
-            x, y, z = out[:, :3].T
-            features[:, self.features.index(self.lonlat[0])] = np.degrees(np.arctan2(y, x))
-            features[:, self.features.index(self.lonlat[1])] = np.degrees(np.arctan2(z, np.hypot(x, y)))
+            features[:, [self.features.index(name) for name in self.lonlat]] = lonlat_of(out[:, :3])
             features[:, self._others] = out[:, 3:]
             return features
         return out

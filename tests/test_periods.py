@@ -126,6 +126,7 @@ def test_no_fixed_length(length):
         (1e-9, 1e9, "cannot be told apart"),
         (np.timedelta64(1, "as"), np.datetime64("2020"), "overflow"),
         (np.timedelta64(1, "ps"), np.datetime64("2020"), "overflow"),
+        (np.timedelta64(1, "ns"), np.datetime64("9999-01-01"), "overflow"),
         (np.timedelta64(1, "ns"), np.datetime64("2020"), "cannot be told apart"),
     ],
 )

@@ -77,9 +77,9 @@ class Batch:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder) / "sensors.csv"
     ...     _ = path.write_text("id,x\na,0\na,1\nb,9\n")
-    ...     (batch,) = probi.io.read(path, layout="long").batches()
-    >>> len(batch.nodes), batch.where.tolist(), batch.counts.rows, batch.fraction
-    (2, [0, 2], 3, 1.0)
+    ...     batches = list(probi.io.read(path, layout="long").batches())
+    >>> [(len(batch.nodes), batch.where.tolist(), batch.counts.rows) for batch in batches]
+    [(1, [0], 2), (1, [2], 3)]
     """
 
     nodes: Nodes

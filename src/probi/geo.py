@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from probi._checks import as_array
 from probi.errors import InputError
 
-__all__ = ["EARTH_RADIUS_KM", "from_plane", "from_sphere", "to_plane", "to_sphere"]
+__all__ = ["from_plane", "from_sphere", "to_plane", "to_sphere"]
 
 Array = NDArray[Any]
 

@@ -1,6 +1,5 @@
 """Settings of the site; `make docs` builds it. Nothing here needs the network."""
 
-import re
 import sys
 from pathlib import Path
 
@@ -100,8 +99,9 @@ html_theme_options = {
 
 
 def _left_out(app, what, name, obj, skip, options):
-    """Methods that scikit-learn puts into every estimator: they are explained there."""
-    return True if re.fullmatch(r"set_\w+_request|get_metadata_routing", name) else None
+    """Leave out methods that classes have from scikit-learn, Spark and Python: they are explained there."""
+    home = getattr(getattr(obj, "fget", obj), "__module__", None) or ""
+    return None if home.startswith("probi") else True
 
 
 def _with_results(app, docname, source):

@@ -41,7 +41,7 @@ class Space:
 
     See Also
     --------
-    probi.geo : The same for arrays of longitudes and latitudes.
+    probi.geo.to_sphere : The same for an array of longitudes and latitudes.
 
     Examples
     --------

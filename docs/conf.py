@@ -49,6 +49,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # numpydoc has the types
 autodoc_inherit_docstrings = False
 add_module_names = False
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False  # the template does it
 numpydoc_xref_param_type = False
 

@@ -26,7 +26,7 @@ help:  ## list the targets
 demo: $(READY)  ## cluster the forecasts of hurricane Otis
 	$(BIN)/probi demo -o results/otis
 
-test: lint  ## lint, then all tests, the examples in the docstrings and the README
+test: lint  ## lint, then all tests, the examples in docstrings, README and docs
 	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder
 
 docs: $(READY)  ## the site, in docs/_build/html; warnings are errors

@@ -12,6 +12,9 @@ from kernel_cache import cache_folder
 
 os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_folder()))
 
+# Settings of the site, and what is made when it is built: no examples of ours.
+collect_ignore_glob = ["docs/*.py", "docs/_*", "docs/gallery/*", "docs/reference/generated/*"]
+
 
 @pytest.fixture(scope="session")
 def _session_of_examples() -> Iterator[Any]:

@@ -21,7 +21,6 @@ from samples import summarized, uncertain
 
 from probi import InputError, Nodes, Summary, Window, _window_file, expected_cost, solve
 from probi.stream import Key
-from probi.window import FIRST_SHARD
 
 
 def window(period=10, n_periods=3, **options):
@@ -231,6 +230,13 @@ def test_float32_and_float64():
     assert found.summary().n_nodes == 200
 
 
+def test_nodes_are_thinned_when_they_arrive():
+    found = read(uncertain(200), np.full(200, 5), max_realizations=2)
+    assert np.diff(found.summary().coreset().offsets).max() == 2
+    assert found.max_realizations == found.summary().max_realizations == 2
+    assert found.summary().thinning_bound > 0
+
+
 def test_memory_is_that_of_the_periods_that_count():
     found = window(period=1, n_periods=4)
     most = 0
@@ -245,12 +251,19 @@ def test_memory_is_that_of_the_periods_that_count():
 def test_shards_are_the_periods():
     found = read(uncertain(100), np.linspace(0, 69, 100))
     shards = {number: [stream.key for stream in s._streams] for number, s in found._state.summaries.items()}
-    assert shards == {number: [Key(FIRST_SHARD + number, 0, 0, 0)] for number in (4, 5, 6)}
+    assert shards == {number: [Key(number % 4, 0, 0, 0)] for number in (4, 5, 6)}
     # Groups of four neighbours are taken together, as in any merge.
-    many = read(uncertain(500), np.linspace(0, 99, 500), n_periods=10).summary()
-    assert [tuple(stream.key[:2]) for stream in many._streams] == [
-        (FIRST_SHARD // 4, 1), (FIRST_SHARD // 4 + 1, 1), (FIRST_SHARD + 8, 0), (FIRST_SHARD + 9, 0)
-    ]  # fmt: skip
+    many = read(uncertain(500), np.linspace(160, 259, 500), n_periods=10).summary()
+    assert [tuple(stream.key[:2]) for stream in many._streams] == [(0, 1), (1, 1), (8, 0), (9, 0)]
+
+
+@pytest.mark.parametrize("n_periods", [1, 2, 4, 5, 16, 17])
+def test_periods_that_count_have_different_shards(n_periods):
+    found = window(period=1, n_periods=n_periods)
+    for time in range(-20, 40):
+        found.update(uncertain(1), time)
+        shards = {stream.key.number for s in found._state.summaries.values() for stream in s._streams}
+        assert len(shards) == len(found._state.summaries) == min(time + 21, n_periods)
 
 
 def test_threads_may_update_at_the_same_time():
@@ -283,6 +296,8 @@ def test_threads_may_update_at_the_same_time():
         ({"n_periods": 2**60}, "more than anyone"),
         ({"size": 7}, "too small"),
         ({"preset": "best"}, "preset is 'best'"),
+        ({"epsilon": 0.1}, "only preset"),
+        ({"max_realizations": 0}, "max_realizations is 0"),
         ({"n_clusters": 0}, "n_clusters is 0"),
         ({"random_state": -1}, "negative"),
     ],
@@ -351,6 +366,8 @@ STATES = {
     "empty": window,
     "nodes": lambda: read(*in_order(700)),
     "paper": lambda: read(*in_order(700), preset="paper"),
+    "thinned": lambda: read(*in_order(300), max_realizations=2),
+    "theory": lambda: read(*in_order(700), size=None, preset="theory", epsilon=0.9, delta=0.5),
     "gaps": lambda: read(uncertain(90), np.repeat([0, 30, 60], 30), n_periods=9),
     "advanced": lambda: window_advanced(),
     "dates": lambda: read(
@@ -422,9 +439,10 @@ def forged(change, **parts):
 @pytest.mark.parametrize(
     "change",
     [
-        {"format": 2}, {"period": {"length": 0, "unit": None}}, {"period": 3}, {"n_periods": -1}, {"size": 9},
+        {"format": 2}, {"period": {"length": 0, "unit": None}}, {"period": 3}, {"n_periods": -1}, {"n_periods": 2},
+        {"plan": {"n_clusters": 2, "size": 9, "preset": "default"}}, {"plan": {}}, {"plan": 1},
         {"seed": 1}, {"latest": 2}, {"latest": 100}, {"latest": None}, {"latest": "now"}, {"n_late": "x"},
-        {"n_features": 3}, {"n_clusters": "a"},
+        {"n_features": 3},
     ],
     ids=str,
 )  # fmt: skip

@@ -15,9 +15,8 @@ from probi.nodes import Nodes
 from probi.stream import Key, Plan
 from probi.summary import Summary
 
-# Shards have no negative numbers, periods before 1970 have. A power of every fan-in, so that groups of neighbours are
-# the same ones as those of the periods.
-FIRST_SHARD = 1 << 60
+# Any fan-in of merges (2 or 4) goes into powers of this one, so that groups of neighbours are those of the periods.
+FAN_IN = 4
 
 
 class _State(NamedTuple):
@@ -46,16 +45,20 @@ class Window:
         Largest number of clusters to solve for later.
     size : int, default=None
         Nodes in the coreset of a period, and in that of all; as in :class:`Summary`.
-    preset : {"default", "paper"}, default="default"
+    preset : {"default", "paper", "theory"}, default="default"
         As in :class:`Summary`.
     random_state : None, int, Generator or RandomState, default=None
         The same seed gives the same bytes, for any split of the stream into batches and any number of threads.
+    max_realizations : int, default=None
+        Most realizations that a node keeps, as in :class:`Summary`.
+    epsilon, delta : float, default=None
+        For ``preset="theory"``, as in :class:`Summary`.
 
     Attributes
     ----------
     period : int, float or timedelta64
         Length of a period.
-    n_periods, n_clusters, size, preset
+    n_periods, n_clusters, size, preset, max_realizations
         As given.
     n_nodes : int
         Nodes in the periods that count.
@@ -107,11 +110,14 @@ class Window:
         size: int | None = None,
         preset: str = "default",
         random_state: Any = None,
+        max_realizations: int | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
     ) -> None:
         check_count("n_periods", n_periods)
         if n_periods > MOST:
             raise InputError(f"n_periods is {n_periods}, which is more than anyone can keep.")
-        plan = Plan.checked(n_clusters, size, preset)
+        plan = Plan.checked(n_clusters, size, preset, max_realizations, epsilon, delta)
         self._set(Periods.checked(period), int(n_periods), plan, seed_of(random_state), _State({}))
 
     def _set(self, periods: Periods, n_periods: int, plan: Plan, seed: int, state: _State) -> Self:
@@ -207,8 +213,7 @@ class Window:
         return {number: summary for number, summary in summaries.items() if number > latest - self.n_periods}
 
     def _new_summary(self, number: int) -> Summary:
-        plan = self._plan
-        return Summary(plan.n_clusters, plan.size, plan.preset, self._seed, FIRST_SHARD + number)
+        return Summary(**self._plan.parameters(), random_state=self._seed, shard=_shard(number, self.n_periods))
 
     # -- what comes out ---------------------------------------------------------------------------------------------
 
@@ -277,8 +282,13 @@ class Window:
 
     @property
     def preset(self) -> str:
-        """Which PROBI: "default" or "paper"."""
+        """Which PROBI: "default", "paper" or "theory"."""
         return self._plan.preset
+
+    @property
+    def max_realizations(self) -> int | None:
+        """Most realizations that a node keeps; None keeps all."""
+        return self._plan.max_realizations
 
     @property
     def n_nodes(self) -> int:
@@ -341,13 +351,11 @@ class Window:
         from probi import _window_file
 
         with self._lock:
-            plan, state = self._plan, self._state
+            state = self._state
             header = {
                 "period": self._periods.to_json(),
                 "n_periods": self.n_periods,
-                "n_clusters": plan.n_clusters,
-                "size": plan.size,
-                "preset": plan.preset,
+                "plan": self._plan.parameters(),
                 "seed": self._seed,
                 "latest": state.latest,
                 "n_late": state.n_late,
@@ -380,7 +388,7 @@ class Window:
 
         header, parts = _window_file.unpack(bytes(data))
         try:
-            plan = Plan.checked(header["n_clusters"], header["size"], header["preset"])
+            plan = Plan.checked(**header["plan"])
             for name, least in (("n_periods", 1), ("seed", 0), ("n_late", 0), ("latest", -MOST), ("n_features", 1)):
                 if header[name] is not None or name not in ("latest", "n_features"):  # None before the first node
                     check_count(name, header[name], least)
@@ -447,9 +455,17 @@ class Window:
             raise InputError(f"{path}: {error}") from None
 
 
+def _shard(number: int, n_periods: int) -> int:
+    """Number of the shard of a period: no two that count at the same time have the same one."""
+    n_shards = 1
+    while n_shards < n_periods:
+        n_shards *= FAN_IN
+    return number % n_shards
+
+
 def _check_belongs(summary: Summary, number: int, plan: Plan, header: dict[str, Any]) -> None:
     """Raise unless a summary is that of a period of this window."""
-    key = Key(FIRST_SHARD + number, 0, 0, header["seed"])
+    key = Key(_shard(number, header["n_periods"]), 0, 0, header["seed"])
     fits = summary._plan == plan and [stream.key for stream in summary._streams] == [key]
     if not fits or not header["latest"] - header["n_periods"] < number <= header["latest"]:
         raise InputError(f"This is no window that probi can read: period {number} is not one of its own.")

@@ -67,6 +67,9 @@ class Result:
         Rounds that the best start took on the nodes.
     n_distinct : int
         Clusters that have a node; below ``n_clusters`` if there are not enough distinct nodes.
+    thinning_bound : float
+        Certified: the cost changed by no more than this because realizations were left out. The standard error has
+        what is likely of it.
 
     Examples
     --------
@@ -91,6 +94,7 @@ class Result:
     clusters: Clusters = field(repr=False)
     n_iter: int
     n_distinct: int = field(repr=False)
+    thinning_bound: float = 0.0
 
     @property
     def excess(self) -> float:
@@ -113,11 +117,13 @@ class Evaluation:
     cost : float
         Estimated expected cost: ``spread_cost + excess``.
     standard_error : float
-        Of the cost; 0 where the summary still holds every node.
+        Of the cost; 0 where the summary still holds every node. Also of thinning, for centers that were fixed before.
     lower_bound : float
         Certified: no centers, however many, cost less.
     spread_cost : float
         The part of the cost that is the nodes' own spread, which no center can change; a sum over all nodes.
+    thinning_bound : float
+        Certified: the cost changed by no more than this because realizations were left out on arrival.
 
     Examples
     --------
@@ -126,7 +132,7 @@ class Evaluation:
     >>> summary.update(probi.Nodes([[0.0], [2.0], [9.0]], [0.5, 0.5, 1.0], [0, 2, 3]))
     >>> evaluation = summary.evaluate([[1.0]])
     >>> evaluation
-    Evaluation(cost=9.0, standard_error=0.0, lower_bound=1.0, spread_cost=1.0)
+    Evaluation(cost=9.0, standard_error=0.0, lower_bound=1.0, spread_cost=1.0, thinning_bound=0.0)
     >>> cost, standard_error = evaluation
     """
 
@@ -134,6 +140,7 @@ class Evaluation:
     standard_error: float
     lower_bound: float
     spread_cost: float
+    thinning_bound: float = 0.0
 
     @property
     def excess(self) -> float:

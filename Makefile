@@ -18,7 +18,7 @@ NUMBA_CACHE_DIR := $(shell $(PYTHON) tools/kernel_cache.py)
 export NUMBA_CACHE_DIR
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench paper lint format clean
+.PHONY: help demo test docs bench paper lint format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -26,8 +26,12 @@ help:  ## list the targets
 demo: $(READY)  ## cluster the forecasts of hurricane Otis
 	$(BIN)/probi demo -o results/otis
 
-test: lint  ## lint, then all tests, the examples in the docstrings and the README
+test: lint  ## lint, then all tests, the examples in docstrings, README and docs
 	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder
+
+docs: $(READY)  ## the site, in docs/_build/html; warnings are errors
+	$(BIN)/python -m sphinx -W --keep-going --nitpicky --quiet -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
 
 bench: $(READY)  ## time, memory and cost against others; DATA=folder with the data sets
 	PROBI_DATA="$(DATA)" $(BIN)/python -m benchmarks
@@ -46,7 +50,7 @@ format: $(READY)  ## format the code and mend what can be mended
 	$(BIN)/ruff format .
 
 clean:  ## remove .venv, caches and builds
-	rm -rf .venv .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf .venv .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist docs/_build docs/gallery docs/reference/cli.md docs/reference/generated
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml

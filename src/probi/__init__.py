@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from probi._thinning import ThinningBounds
 from probi.distances import assign, expected_cost, expected_distances
 from probi.errors import InputError, MissingExtraError, ProbiError, SolverWarning
 from probi.medians import one_medians
@@ -9,6 +10,7 @@ from probi.nodes import Nodes
 from probi.solver.result import Clusters, Evaluation, Result
 from probi.solver.solve import solve
 from probi.summary import Summary
+from probi.window import Window
 
 if TYPE_CHECKING:
     from probi.estimators import PROBI, PLloyd
@@ -26,6 +28,8 @@ __all__ = [
     "Result",
     "SolverWarning",
     "Summary",
+    "ThinningBounds",
+    "Window",
     "assign",
     "expected_cost",
     "expected_distances",

@@ -33,7 +33,9 @@ def expected_distances(nodes: Nodes, centers: ArrayLike) -> Floats:
     Parameters
     ----------
     nodes : Nodes
+        What is clustered.
     centers : array-like of shape (k, n_features)
+        Places, from anywhere.
 
     Returns
     -------
@@ -63,7 +65,9 @@ def assign(nodes: Nodes, centers: ArrayLike) -> NDArray[np.int32]:
     Parameters
     ----------
     nodes : Nodes
+        What is clustered.
     centers : array-like of shape (k, n_features)
+        Places, from anywhere.
 
     Returns
     -------
@@ -89,7 +93,9 @@ def expected_cost(nodes: Nodes, centers: ArrayLike) -> float:
     Parameters
     ----------
     nodes : Nodes
+        What is clustered.
     centers : array-like of shape (k, n_features)
+        Places, from anywhere.
 
     Returns
     -------

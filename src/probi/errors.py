@@ -2,16 +2,59 @@
 
 
 class ProbiError(Exception):
-    """Base of all errors that probi raises on purpose."""
+    """Base of all errors that probi raises on purpose.
+
+    Examples
+    --------
+    >>> import probi
+    >>> try:
+    ...     probi.Nodes.from_points([[0.0, float("nan")]])
+    ... except probi.ProbiError as error:
+    ...     print(error)
+    Node 0 has nan in feature 1. Drop the node or repair the value.
+    """
 
 
 class InputError(ProbiError, ValueError):
-    """Data or a parameter that cannot be used; the message says what, where, and what to do."""
+    """Data or a parameter that cannot be used; the message says what, where, and what to do.
+
+    It is a ValueError too, as scikit-learn's users expect.
+
+    Examples
+    --------
+    >>> import probi
+    >>> probi.Summary(n_clusters=10, size=20)
+    Traceback (most recent call last):
+        ...
+    probi.errors.InputError: A size of 20 is too small for 10 clusters: give at least 40.
+    """
 
 
 class SolverWarning(UserWarning):
-    """An answer is valid, but not what was asked for: fewer distinct centers, a tolerance that was not reached."""
+    """An answer is valid, but not what was asked for: fewer distinct centers, a tolerance that was not reached.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import probi
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     result = probi.solve(probi.Nodes.from_points([[1.0], [1.0], [5.0]]), 3, random_state=0)
+    >>> [warning.category.__name__ for warning in caught], result.n_distinct
+    (['SolverWarning'], 2)
+    """
 
 
 class MissingExtraError(ProbiError, ImportError):
-    """A package that is needed here and not elsewhere is not installed; the message says how to install it."""
+    """A package that is needed here and not elsewhere is not installed; the message says how to install it.
+
+    It is an ImportError too.
+
+    Examples
+    --------
+    >>> import probi
+    >>> try:
+    ...     import probi.report
+    ... except probi.MissingExtraError as error:
+    ...     print(error)  # how to install matplotlib and jinja2
+    """

@@ -48,24 +48,111 @@ class _KMedian(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, 
         return result
 
     def fit_predict(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> NDArray[np.int32]:
-        """Find the centers and return the label of each node; parameters as in :meth:`fit`."""
+        """Find the centers and return the label of each node.
+
+        Parameters
+        ----------
+        X : Nodes or array-like
+            As in :meth:`fit`.
+        y : None
+            Not used.
+        sample_weight : array-like of shape (n,), default=None
+            Multiplies the weights of nodes.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Number of the center of each node.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import probi
+        >>> X = np.array([[0.0], [0.1], [0.1], [0.2], [9.0], [9.1], [9.2]])
+        >>> probi.PLloyd(n_clusters=2, random_state=0).fit_predict(X)
+        array([0, 0, 0, 0, 1, 1, 1], dtype=int32)
+        """
         self.fit(X, sample_weight=sample_weight)
         assert self.labels_ is not None
         return self.labels_
 
     def predict(self, X: Any) -> NDArray[np.int32]:
-        """Center with the smallest expected distance, of each node; see :meth:`fit` for ``X``."""
+        """Center with the smallest expected distance, of each node.
+
+        Parameters
+        ----------
+        X : Nodes or array-like
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Number of the center of each node.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import probi
+        >>> X = np.array([[0.0], [0.1], [0.1], [0.2], [9.0], [9.1], [9.2]])
+        >>> model = probi.PLloyd(n_clusters=2, random_state=0).fit(X)
+        >>> model.predict([[1.0], [7.0]])
+        array([0, 1], dtype=int32)
+        """
         with self._fitted():
             return assign(self._nodes(X), self.cluster_centers_)
 
     def transform(self, X: Any) -> NDArray[Any]:
-        """Expected distance of each node to each center, (n, n_clusters); see :meth:`fit` for ``X``."""
+        """Expected distance of each node to each center.
+
+        Parameters
+        ----------
+        X : Nodes or array-like
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, n_clusters)
+            In the dtype of the nodes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import probi
+        >>> X = np.array([[0.0], [0.1], [0.1], [0.2], [9.0], [9.1], [9.2]])
+        >>> model = probi.PLloyd(n_clusters=2, random_state=0).fit(X)
+        >>> model.transform(probi.Nodes.from_dense([[[0.0], [2.1]]])).round(2)
+        array([[1.05, 8.05]])
+        """
         with self._fitted():
             nodes = self._nodes(X)
             return expected_distances(nodes, self.cluster_centers_).astype(nodes.dtype, copy=False)
 
     def score(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> float:
-        """Minus the expected cost of the nodes: higher is better; parameters as in :meth:`fit`."""
+        """Minus the expected cost of the nodes: higher is better.
+
+        Parameters
+        ----------
+        X : Nodes or array-like
+            As in :meth:`fit`.
+        y : None
+            Not used.
+        sample_weight : array-like of shape (n,), default=None
+            Multiplies the weights of nodes.
+
+        Returns
+        -------
+        float
+            Minus :func:`probi.expected_cost`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import probi
+        >>> X = np.array([[0.0], [0.1], [0.1], [0.2], [9.0], [9.1], [9.2]])
+        >>> model = probi.PLloyd(n_clusters=2, random_state=0).fit(X)
+        >>> round(model.score([[0.1], [11.1]]), 6)
+        -2.0
+        """
         with self._fitted():
             return -expected_cost(self._nodes(X, sample_weight), self.cluster_centers_)
 
@@ -154,7 +241,7 @@ class PLloyd(_KMedian):
     n_iter_ : int
         Rounds of the best start on the nodes.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         If the input had names.
 
     See Also
@@ -217,6 +304,16 @@ class PLloyd(_KMedian):
         Returns
         -------
         self
+            The estimator.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import probi
+        >>> X = np.array([[0.0], [0.1], [0.1], [0.2], [9.0], [9.1], [9.2]])
+        >>> probi.PLloyd(n_clusters=2, random_state=0).fit(X).cluster_centers_.round(1)
+        array([[0.1],
+               [9.1]])
         """
         with _parallel.limited(self.n_jobs):
             nodes = self._nodes(X, sample_weight, reset=True)
@@ -274,7 +371,7 @@ class PROBI(_KMedian):
     n_iter_ : int
         Rounds of the best start on the coreset.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         If the input had names.
 
     See Also
@@ -328,7 +425,30 @@ class PROBI(_KMedian):
         self.verbose = verbose
 
     def fit(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Summarise the nodes, solve the summary, and label all nodes; parameters as in :meth:`PLloyd.fit`."""
+        """Summarise the nodes, solve the summary, and label all nodes.
+
+        Parameters
+        ----------
+        X : Nodes, array-like of shape (n, n_features) or ndarray of shape (n, m, n_features)
+            Nodes; or certain nodes, one a row; or nodes with m equally likely realizations each.
+        y : None
+            Not used.
+        sample_weight : array-like of shape (n,), default=None
+            Multiplies the weights of nodes.
+
+        Returns
+        -------
+        self
+            The estimator.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import probi
+        >>> X = np.array([[0.0], [0.1], [0.1], [0.2], [9.0], [9.1], [9.2]])
+        >>> probi.PROBI(n_clusters=2, random_state=0).fit(X).labels_
+        array([0, 0, 0, 0, 1, 1, 1], dtype=int32)
+        """
         with _parallel.limited(self.n_jobs):
             nodes = self._nodes(X, sample_weight, reset=True)
             self._start()
@@ -338,7 +458,33 @@ class PROBI(_KMedian):
         return self
 
     def partial_fit(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Add one batch of nodes to the summary; centers are found when they are asked for. See :meth:`fit`."""
+        """Add one batch of nodes to the summary; centers are found when they are asked for.
+
+        Parameters
+        ----------
+        X : Nodes or array-like
+            As in :meth:`fit`.
+        y : None
+            Not used.
+        sample_weight : array-like of shape (n,), default=None
+            Multiplies the weights of nodes.
+
+        Returns
+        -------
+        self
+            The estimator.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import probi
+        >>> X = np.array([[0.0], [0.1], [0.1], [0.2], [9.0], [9.1], [9.2]])
+        >>> model = probi.PROBI(n_clusters=2, random_state=0)
+        >>> for batch in (X[:2], X[2:]):
+        ...     model = model.partial_fit(batch)
+        >>> model.summary_.n_nodes, round(model.cost_, 6)
+        (7, 0.4)
+        """
         with _parallel.limited(self.n_jobs):
             first = not hasattr(self, "summary_")
             nodes = self._nodes(X, sample_weight, reset=first)

@@ -40,6 +40,7 @@ def one_medians(nodes: Nodes, tol: float = 1e-6) -> tuple[Array, Floats]:
     Parameters
     ----------
     nodes : Nodes
+        Each gets its own median.
     tol : float, default=1e-6
         A promise: the expected distance to the point found is at most ``1 + tol`` times the smallest possible. It is
         exact for nodes with a formula: one or two realizations, a majority, all on one line.
@@ -47,6 +48,7 @@ def one_medians(nodes: Nodes, tol: float = 1e-6) -> tuple[Array, Floats]:
     Returns
     -------
     medians : ndarray of shape (n_nodes, n_features)
+        The best single position of each node.
     spreads : ndarray of shape (n_nodes,)
         Expected distance of each node to its median, given that it is there.
 

@@ -126,7 +126,26 @@ class Nodes:
 
     @classmethod
     def from_points(cls, X: ArrayLike, weights: ArrayLike | None = None, ids: ArrayLike | None = None) -> Self:
-        """Certain nodes: each row of an (n, d) array is where a node is for sure."""
+        """Certain nodes: each row of an array is where a node is for sure.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_nodes, n_features)
+            Where they are.
+        weights, ids : array-like of shape (n_nodes,), default=None
+            As in :class:`Nodes`.
+
+        Returns
+        -------
+        Nodes
+            One realization each, with probability 1.
+
+        Examples
+        --------
+        >>> import probi
+        >>> probi.Nodes.from_points([[0.0, 0.0], [3.0, 4.0]])
+        Nodes(2 nodes, 2 realizations (1 a node), 2 features, float64, mass 2)
+        """
         points = frozen(as_floats(X, "X", 2))
         n_nodes = len(points)
         offsets = frozen(np.arange(n_nodes + 1))
@@ -143,7 +162,27 @@ class Nodes:
 
     @classmethod
     def from_groups(cls, X: ArrayLike, size: int = 10) -> Self:
-        """Nodes of ``size`` consecutive rows with equal probabilities; an incomplete last group is left out."""
+        """Nodes of consecutive rows with equal probabilities; an incomplete last group is left out.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Realizations.
+        size : int, default=10
+            Rows a node.
+
+        Returns
+        -------
+        Nodes
+            ``n_rows // size`` of them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import probi
+        >>> probi.Nodes.from_groups(np.arange(14.0).reshape(7, 2), size=3)
+        Nodes(2 nodes, 6 realizations (3 a node), 2 features, float64, mass 2)
+        """
         if size < 1:
             raise InputError(f"A group of {size} rows is no node. Give a size of at least 1.")
         points = as_floats(X, "X", 2)
@@ -155,7 +194,30 @@ class Nodes:
         cls, X: ArrayLike, probabilities: ArrayLike | None = None, weights: ArrayLike | None = None,
         ids: ArrayLike | None = None,
     ) -> Self:  # fmt: skip
-        """Nodes with the same number of realizations: ``X`` (n, m, d), ``probabilities`` (n, m) or None for 1/m."""
+        """Nodes with the same number of realizations each.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_nodes, m, n_features)
+            The m realizations of each node.
+        probabilities : array-like of shape (n_nodes, m), default=None
+            Of each realization. None: 1 / m.
+        weights, ids : array-like of shape (n_nodes,), default=None
+            As in :class:`Nodes`.
+
+        Returns
+        -------
+        Nodes
+            With m realizations each.
+
+        Examples
+        --------
+        >>> import probi
+        >>> nodes = probi.Nodes.from_dense([[[0.0], [1.0]], [[5.0], [9.0]]], [[0.5, 0.5], [0.9, 0.1]])
+        >>> nodes.gravity_centers
+        array([[0.5],
+               [5.4]])
+        """
         points = as_floats(X, "X", 3)
         n_nodes, n_each, n_features = points.shape
         if n_features == 0 or (n_nodes and n_each == 0):
@@ -181,6 +243,20 @@ class Nodes:
             Probabilities; a zero means that the node is never there.
         weights, ids : array-like of shape (n_nodes,), default=None
             As in :class:`Nodes`.
+
+        Returns
+        -------
+        Nodes
+            With as many realizations as their rows of ``P`` have probabilities above 0.
+
+        Examples
+        --------
+        A customer who is seen in one of three shops:
+
+        >>> import probi
+        >>> shops = [[0.0, 0.0], [4.0, 0.0], [9.0, 9.0]]
+        >>> probi.Nodes.from_matrix(shops, [[0.7, 0.3, 0.0], [0.0, 0.0, 1.0]])
+        Nodes(2 nodes, 3 realizations (1 to 2 a node), 2 features, float64, mass 2)
         """
         from probi._matrix import realizations
 
@@ -201,6 +277,7 @@ class Nodes:
         Parameters
         ----------
         means : array-like of shape (n_nodes, n_features)
+            Where they are measured to be.
         covariances : array-like
             (n_nodes, d, d); (d, d) for all nodes; (n_nodes,) variances or one variance for round errors.
         n : int, default=None
@@ -210,6 +287,11 @@ class Nodes:
             As in :class:`Nodes`.
         random_state : None, int, Generator or RandomState
             For the draws.
+
+        Returns
+        -------
+        Nodes
+            With ``n`` or 2 d + 1 realizations each.
 
         Examples
         --------
@@ -257,6 +339,11 @@ class Nodes:
         group_size : int, default=None
             Rows a node, in the layout "groups"; an incomplete last group is left out.
 
+        Returns
+        -------
+        Nodes
+            With ids, where there is a column of them.
+
         Examples
         --------
         >>> import probi
@@ -272,7 +359,25 @@ class Nodes:
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
-        """Nodes of all parts, one after the other."""
+        """Nodes of all parts, one after the other.
+
+        Parameters
+        ----------
+        parts : sequence of Nodes
+            Of one number of features; all with ids or all without.
+
+        Returns
+        -------
+        Nodes
+            A copy, if there is more than one part.
+
+        Examples
+        --------
+        >>> import probi
+        >>> a, b = probi.Nodes.from_points([[0.0]]), probi.Nodes.from_dense([[[1.0], [2.0]]])
+        >>> probi.Nodes.concat([a, b])
+        Nodes(2 nodes, 3 realizations (1 to 2 a node), 1 feature, float64, mass 2)
+        """
         if not parts:
             raise InputError("There is nothing to concatenate: give at least one Nodes.")
         if len({part.n_features for part in parts}) > 1:
@@ -362,18 +467,27 @@ class Nodes:
         return frozen(gravity), frozen(variances)
 
     def statistic(self, name: str, compute: Callable[[], Any]) -> Any:
-        """Return a cached array (or tuple of arrays) with a row a node, computed once, by one thread, on first use."""
+        """Return a cached array (or tuple of arrays) with a row a node, computed once, by one thread, on first use.
+
+        :meta private:
+        """
         with self._lock:
             if name not in self._statistics:
                 self._statistics[name] = compute()
             return self._statistics[name]
 
     def known(self, name: str) -> Any:
-        """Return a cached statistic, or None where it was not computed."""
+        """Return a cached statistic, or None where it was not computed.
+
+        :meta private:
+        """
         return self._statistics.get(name)
 
     def pieces(self, at_most: int | None = None) -> list[tuple[int, int]]:
-        """Cut the nodes into ranges of about equal work; they depend on nothing but the nodes and ``at_most``."""
+        """Cut the nodes into ranges of about equal work; they depend on nothing but the nodes and ``at_most``.
+
+        :meta private:
+        """
         if len(self) == 0:
             return []
         work = (self.offsets[1:] + np.arange(len(self))) * self.n_features
@@ -415,6 +529,23 @@ class Nodes:
         """Nodes with these numbers, in this order.
 
         A number may come more than once; negative ones count from the end.
+
+        Parameters
+        ----------
+        index : array-like of int
+            Numbers of nodes.
+
+        Returns
+        -------
+        Nodes
+            A copy.
+
+        Examples
+        --------
+        >>> import probi
+        >>> nodes = probi.Nodes.from_points([[0.0], [1.0], [2.0]], ids=["a", "b", "c"])
+        >>> nodes.take([2, 0]).ids
+        array(['c', 'a'], dtype='<U1')
         """
         chosen = as_index(index, len(self))
         if self.is_certain:
@@ -443,7 +574,24 @@ class Nodes:
         return self._trusted(**self._parts() | others | by_node)
 
     def scaled(self, factors: ArrayLike) -> Self:
-        """Nodes with each feature multiplied by its factor, for example 1 / standard deviation."""
+        """Nodes with each feature multiplied by its factor, for example 1 / standard deviation.
+
+        Parameters
+        ----------
+        factors : float or array-like of shape (n_features,)
+            One for all features, or one each.
+
+        Returns
+        -------
+        Nodes
+            With other points, and all else as it was.
+
+        Examples
+        --------
+        >>> import probi
+        >>> probi.Nodes.from_points([[1.0, 1000.0]]).scaled([1.0, 0.001]).points
+        array([[1., 1.]])
+        """
         values = np.asarray(factors)
         if values.shape not in ((), (self.n_features,)):
             raise InputError(f"Factors have shape {values.shape}, but there are {self.n_features} features.")
@@ -453,7 +601,26 @@ class Nodes:
             return self.moved((self.points * values.astype(np.float64)).astype(self.dtype))
 
     def moved(self, points: ArrayLike) -> Self:
-        """The same nodes with other points, (n_realizations, any number of features)."""
+        """The same nodes with other points.
+
+        Parameters
+        ----------
+        points : array-like of shape (n_realizations, any number of features)
+            Where each realization is now.
+
+        Returns
+        -------
+        Nodes
+            With the probabilities, weights and ids as they were.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import probi
+        >>> nodes = probi.Nodes.from_dense([[[1.0], [100.0]]])
+        >>> nodes.moved(np.log10(nodes.points)).gravity_centers
+        array([[1.]])
+        """
         places = frozen(as_floats(points, "points", 2, self.dtype))
         if len(places) != self.n_realizations:
             raise InputError(f"There are {len(places)} points for {self.n_realizations} realizations.")
@@ -489,7 +656,7 @@ class Nodes:
         Returns
         -------
         Nodes
-            Or, with ``return_bounds``, Nodes and a :class:`ThinningBounds`.
+            Or, with ``return_bounds``, Nodes and a :class:`probi.ThinningBounds`.
 
         Notes
         -----
@@ -508,7 +675,10 @@ class Nodes:
         return (nodes, ThinningBounds(np.sqrt(found.variances), found.moved)) if return_bounds else nodes
 
     def thinned(self, most: int, key: int, first: int, bounded: bool = False) -> tuple[Thinned, Self]:
-        """What :meth:`thin` finds, and the nodes made of it, given a key and the number of the first node under it."""
+        """What :meth:`thin` finds, and the nodes made of it, given a key and the number of the first node under it.
+
+        :meta private:
+        """
         found = thinned(
             self.points, self.probabilities, self.offsets, self.total_probabilities, most, key, first, bounded
         )
@@ -516,12 +686,42 @@ class Nodes:
         return found, self._trusted(**self._parts() | arrays | {"statistics": {}})
 
     def reweighted(self, weights: ArrayLike) -> Self:
-        """The same nodes with other weights; what was computed of them is kept."""
+        """The same nodes with other weights; what was computed of them is kept.
+
+        Parameters
+        ----------
+        weights : array-like of shape (n_nodes,)
+            How many nodes each one stands for.
+
+        Returns
+        -------
+        Nodes
+            With the points, probabilities and ids as they were.
+
+        Examples
+        --------
+        >>> import probi
+        >>> probi.Nodes.from_points([[0.0], [1.0]]).reweighted([3, 1]).mass
+        array([3., 1.])
+        """
         kept = {name: value for name, value in dict(self._statistics).items() if name != "mass"}
         return self._trusted(**self._parts() | {"weights": as_weights(weights, len(self)), "statistics": kept})
 
     def to_arrow(self) -> Any:
-        """Table of pyarrow with a row a node: ids, weight, list of points, list of probabilities."""
+        """Table of pyarrow with a row a node: ids, weight, list of points, list of probabilities.
+
+        Returns
+        -------
+        pyarrow.Table
+            In the layout "nested", which :meth:`from_table` reads.
+
+        Examples
+        --------
+        >>> import probi
+        >>> table = probi.Nodes.from_points([[0.0, 1.0]], ids=["a"]).to_arrow()
+        >>> table.column_names
+        ['id', 'weight', 'points', 'probability']
+        """
         from probi.tables.layouts import to_table
 
         return to_table(self)

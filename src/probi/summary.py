@@ -131,6 +131,19 @@ class Summary:
         """Read nodes; they are copied as far as they are kept, their ids are not.
 
         If it fails, or is interrupted, the summary is as it was before.
+
+        Parameters
+        ----------
+        nodes : Nodes
+            Some more of the stream, with the same features as before.
+
+        Examples
+        --------
+        >>> import probi
+        >>> summary = probi.Summary(n_clusters=1, random_state=0)
+        >>> summary.update(probi.Nodes.from_points([[0.0], [1.0], [5.0]]))
+        >>> summary.n_nodes, summary.mass
+        (3, 3.0)
         """
         if not isinstance(nodes, Nodes):
             raise InputError(f"Expected Nodes, not {type(nodes).__name__}. Nodes.from_points takes an array of points.")
@@ -154,6 +167,25 @@ class Summary:
 
         The result does not depend on the order of merges, down to its bytes. Neighbouring shards are taken together as
         soon as a group of them is complete, so many shards do not need more memory than one, but for gaps.
+
+        Parameters
+        ----------
+        other : Summary
+            Of another part of the data, made with the same parameters and another ``shard`` or seed.
+
+        Returns
+        -------
+        Summary
+            This one.
+
+        Examples
+        --------
+        >>> import probi
+        >>> north, south = (probi.Summary(1, random_state=0, shard=number) for number in range(2))
+        >>> north.update(probi.Nodes.from_points([[0.0], [1.0]]))
+        >>> south.update(probi.Nodes.from_points([[5.0]]))
+        >>> north.merge(south).n_nodes
+        3
         """
         if not isinstance(other, Summary):
             raise InputError(f"Only a Summary can be merged into a Summary, not {type(other).__name__}.")
@@ -173,7 +205,23 @@ class Summary:
         return self
 
     def scale(self, factor: float) -> None:
-        """Multiply the weights of all that was read: below 1 the past fades against what comes."""
+        """Multiply the weights of all that was read: below 1 the past fades against what comes.
+
+        Parameters
+        ----------
+        factor : float
+            Above 0. The same one after every batch is exponential decay.
+
+        Examples
+        --------
+        >>> import probi
+        >>> summary = probi.Summary(n_clusters=1, random_state=0)
+        >>> summary.update(probi.Nodes.from_points([[0.0], [1.0], [5.0]]))
+        >>> summary.scale(0.5)
+        >>> summary.update(probi.Nodes.from_points([[9.0]]))
+        >>> summary.n_nodes, summary.mass
+        (4, 2.5)
+        """
         number: Any = factor
         real = isinstance(number, (int, float, np.integer, np.floating)) and not isinstance(number, bool)
         if not real or not 0.0 < (number := _as_float(number)) <= LARGEST:
@@ -218,6 +266,19 @@ class Summary:
         """At most ``size`` weighted nodes that stand for all that were read; changes nothing, draws nothing.
 
         In the paper preset, and in theory, the union of all levels, as in section 3.2.
+
+        Returns
+        -------
+        Nodes
+            All nodes that were read, while there are at most ``size``.
+
+        Examples
+        --------
+        >>> import probi
+        >>> summary = probi.Summary(n_clusters=1, random_state=0)
+        >>> summary.update(probi.Nodes.from_points([[0.0], [1.0], [5.0]]))
+        >>> summary.coreset()
+        Nodes(3 nodes, 3 realizations (1 a node), 1 feature, float64, mass 3)
         """
         return self._find("coreset", lambda: united(self._streams))
 
@@ -225,6 +286,25 @@ class Summary:
         """Say what centers from anywhere cost on all the data, with a standard error.
 
         The centers must not have been chosen by looking at the audit sample; those of :func:`probi.solve` were not.
+
+        Parameters
+        ----------
+        centers : array-like of shape (k, n_features)
+            Any number of them.
+
+        Returns
+        -------
+        Evaluation
+            Cost, standard error, and how much of the cost is spread; exact while all nodes are kept.
+
+        Examples
+        --------
+        >>> import probi
+        >>> summary = probi.Summary(n_clusters=1, random_state=0)
+        >>> summary.update(probi.Nodes.from_points([[0.0], [1.0], [5.0]]))
+        >>> cost, standard_error = summary.evaluate([[1.0]])
+        >>> cost, standard_error
+        (5.0, 0.0)
         """
         if self.n_features is None:
             raise InputError("The summary is empty: it has read no nodes. Update it first.")
@@ -244,6 +324,19 @@ class Summary:
         """Some of the nodes that were read, to look at: all of them while all are kept, else the audit sample.
 
         The audit sample holds up to 2,500 nodes, drawn by mass, with the weights they came with.
+
+        Returns
+        -------
+        Nodes
+            To be drawn in a picture, say. Centers that were chosen by looking at it cannot be evaluated any more.
+
+        Examples
+        --------
+        >>> import probi
+        >>> summary = probi.Summary(n_clusters=1, random_state=0)
+        >>> summary.update(probi.Nodes.from_points([[0.0], [1.0], [5.0]]))
+        >>> len(summary.sample())
+        3
         """
         with self._lock:
             if self.n_retained == self.n_nodes:
@@ -369,7 +462,21 @@ class Summary:
         return self._snapshot()
 
     def to_bytes(self) -> bytes:
-        """The summary as an Arrow IPC file, in memory; the same state gives the same bytes."""
+        """The summary as an Arrow IPC file, in memory; the same state gives the same bytes.
+
+        Returns
+        -------
+        bytes
+            For :meth:`from_bytes`.
+
+        Examples
+        --------
+        >>> import probi
+        >>> summary = probi.Summary(n_clusters=1, random_state=0)
+        >>> summary.update(probi.Nodes.from_points([[0.0], [1.0], [5.0]]))
+        >>> probi.Summary.from_bytes(summary.to_bytes()).n_nodes
+        3
+        """
         from probi import _arrow
 
         with self._lock:
@@ -377,7 +484,26 @@ class Summary:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Summary from :meth:`to_bytes`; damaged, foreign or newer bytes are an error. No code in them is run."""
+        """Summary from :meth:`to_bytes`; damaged, foreign or newer bytes are an error. No code in them is run.
+
+        Parameters
+        ----------
+        data : bytes
+            What :meth:`to_bytes` gave, or the content of a file that :meth:`save` wrote.
+
+        Returns
+        -------
+        Summary
+            As it was.
+
+        Examples
+        --------
+        >>> import probi
+        >>> summary = probi.Summary(n_clusters=1, random_state=0)
+        >>> summary.update(probi.Nodes.from_points([[0.0], [1.0], [5.0]]))
+        >>> probi.Summary.from_bytes(summary.to_bytes())
+        Summary(3 nodes read, 3 kept, up to 1 clusters, coreset of 200, mass 3)
+        """
         from probi import _arrow
 
         return cls.__new__(cls)._set(*_arrow.summary_from_bytes(bytes(data)))
@@ -386,6 +512,23 @@ class Summary:
         """Write the summary to a file, which any program that knows Arrow can read.
 
         The file is replaced as a whole: after a crash or on a full disk the old one is still there.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Where.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import probi
+        >>> summary = probi.Summary(n_clusters=1, random_state=0)
+        >>> summary.update(probi.Nodes.from_points([[0.0], [1.0], [5.0]]))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     summary.save(f"{folder}/monday.probi")
+        ...     again = probi.Summary.load(f"{folder}/monday.probi")
+        >>> again.n_nodes
+        3
         """
         from probi._files import write_atomically
 
@@ -393,7 +536,27 @@ class Summary:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Summary from a file that :meth:`save` wrote."""
+        """Summary from a file that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Where.
+
+        Returns
+        -------
+        Summary
+            As it was.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import probi
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     probi.Summary(n_clusters=3).save(f"{folder}/empty.probi")
+        ...     probi.Summary.load(f"{folder}/empty.probi").n_clusters
+        3
+        """
         try:
             return cls.from_bytes(Path(path).read_bytes())
         except InputError as error:

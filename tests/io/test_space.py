@@ -13,8 +13,9 @@ from table_files import joined, read_nodes, tiny, write
 
 import probi.io
 from probi.errors import InputError
+from probi.geo import EARTH_RADIUS_KM
 from probi.io import Space
-from probi.io.space import EARTH_RADIUS_KM, QUARTILES_APART, read_scale
+from probi.io.space import QUARTILES_APART, read_scale
 
 lons = st.floats(-180, 180, allow_subnormal=False)
 lats = st.floats(-90, 90, allow_subnormal=False)

@@ -24,6 +24,8 @@ from probi.nodes import Nodes
 from probi.solver.problem import Problem, draw
 from probi.solver.seeding import seed
 
+__all__ = ["lss_coreset"]
+
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
@@ -73,6 +75,7 @@ def lss_coreset(nodes: Nodes, n_clusters: int, epsilon: float, delta: float, ran
     Parameters
     ----------
     nodes : Nodes
+        What the coreset is to stand for.
     n_clusters : int
         Number of centers that the promise is for.
     epsilon : float

@@ -51,15 +51,44 @@ class Counts:
 
 @dataclass(frozen=True)
 class Batch:
-    """Nodes, and where they come from."""
+    r"""Nodes, and where they come from.
+
+    Attributes
+    ----------
+    nodes : Nodes
+        Whole ones.
+    where : ndarray of shape (n_nodes,)
+        Row of the first realization of each node, from 0 on, plus 2 ** 44 times the number of its file.
+    position : tuple of int
+        Where reading goes on after them: number of the file, number of the row in it.
+    counts : Counts
+        Rows and nodes up to here, and what became of the rows.
+    rejected : tuple
+        Rows that were left out, each with its file, its number and the reason.
+    fraction : float or None
+        How much of the input has been read, where that is known.
+    edges : tuple of str or None
+        In a long table: ids of the first and last row that has one.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import probi.io
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "sensors.csv"
+    ...     _ = path.write_text("id,x\na,0\na,1\nb,9\n")
+    ...     batches = list(probi.io.read(path, layout="long").batches())
+    >>> [(len(batch.nodes), batch.where.tolist(), batch.counts.rows) for batch in batches]
+    [(1, [0], 2), (1, [2], 3)]
+    """
 
     nodes: Nodes
-    where: NDArray[np.int64]  # (n_nodes,) file * FILE + row of the first row of each node
-    position: Position  # where reading goes on after them
-    counts: Counts  # up to here
+    where: NDArray[np.int64]
+    position: Position
+    counts: Counts
     rejected: tuple[Rejected, ...] = ()
-    fraction: float | None = None  # of the input, where that is known
-    edges: tuple[str, str] | None = None  # in a long table: ids of the first and last row that has one
+    fraction: float | None = None
+    edges: tuple[str, str] | None = None
 
 
 @dataclass

@@ -71,29 +71,37 @@ def read(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], **op
     inputs : str, path or several
         Files (Parquet, CSV, gzipped CSV, Arrow IPC, NPY), folders, patterns such as ``part-*.parquet``, or "-" for
         standard input.
-    layout, features, id, probability, weight, group_size
-        As in :meth:`probi.Nodes.from_table`. Groups are counted from the start of each file.
-    format : {"parquet", "csv", "ipc", "npy"}, default=None
-        None: by the name of each file.
-    delimiter : str, default=None
-        Of CSV. None: what stands most often in the first line.
-    header : bool, default=None
-        Whether the first line of CSV holds names. None: if not all of it are numbers.
-    lonlat : (str, str), default=None
-        Columns of longitude and latitude, which become points on a sphere, in kilometres.
-    scale : {"none", "standard", "robust"} or path, default="none"
-        Divide features by their standard deviation or by their quartiles' distance, estimated from the first 100,000
-        realizations; or by what a JSON file says.
-    missing : {"error", "skip-row", "skip-node"}, default="error"
-        What to do with rows that lack a value.
-    on_bad : {"stop", "skip"}, default="stop"
-        What to do with rows that cannot be used; "skip" leaves out their nodes.
-    gather : bool, default=False
-        Put rows of a node together that do not stand together, in memory.
-    dtype : {"float32", "float64"}, default=None
-        None: float32 where the types of the columns fit in it.
-    most_node_rows : int, default=100000
-        More rows of one node are an error.
+    **options
+        How to read, each with a default:
+
+        layout, features, id, probability, weight, group_size
+            As in :meth:`probi.Nodes.from_table`. Groups are counted from the start of each file.
+        format : {"parquet", "csv", "ipc", "npy"}, default=None
+            None: by the name of each file.
+        delimiter : str, default=None
+            Of CSV. None: what stands most often in the first line.
+        header : bool, default=None
+            Whether the first line of CSV holds names. None: if not all of it are numbers.
+        lonlat : (str, str), default=None
+            Columns of longitude and latitude, which become points on a sphere, in kilometres.
+        scale : {"none", "standard", "robust"} or path, default="none"
+            Divide features by their standard deviation or by their quartiles' distance, estimated from the first
+            100,000 realizations; or by what a JSON file says.
+        missing : {"error", "skip-row", "skip-node"}, default="error"
+            What to do with rows that lack a value.
+        on_bad : {"stop", "skip"}, default="stop"
+            What to do with rows that cannot be used; "skip" leaves out their nodes.
+        gather : bool, default=False
+            Put rows of a node together that do not stand together, in memory.
+        dtype : {"float32", "float64"}, default=None
+            None: float32 where the types of the columns fit in it.
+        most_node_rows : int, default=100000
+            More rows of one node are an error.
+
+    Returns
+    -------
+    Reader
+        An iterable of :class:`~probi.Nodes`; columns and types are known, nothing else has been read.
 
     Examples
     --------
@@ -112,7 +120,16 @@ def read(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], **op
 
 
 class Reader:
-    """Files of nodes; see :func:`read`.
+    r"""Files of nodes; :func:`read` makes it.
+
+    Parameters
+    ----------
+    inputs : str, path or several
+        As in :func:`read`.
+    options : Options
+        Those of :func:`read`.
+    known : Known, default=None
+        What another reader of the same files has found out. None: look at the first file.
 
     Attributes
     ----------
@@ -122,6 +139,21 @@ class Reader:
         Roles of the columns: prints as one line.
     space : Space
         From features to coordinates and back; its scales are known after the first batch.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import probi.io
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = pathlib.Path(folder.name) / "points.csv"
+    >>> _ = path.write_text("x,y\n0,1\n2,3\n4,5\n")
+    >>> reader = probi.io.read(path)
+    >>> summary = probi.Summary(2, random_state=0)
+    >>> for nodes in reader:
+    ...     summary.update(nodes)
+    >>> summary.n_nodes, reader.space.features
+    (3, ('x', 'y'))
+    >>> folder.cleanup()
     """
 
     def __init__(self, inputs: Any, options: Options, known: Known | None = None) -> None:
@@ -143,7 +175,10 @@ class Reader:
         self._sizes = [source.size for source in self.sources]
 
     def known(self) -> Known:
-        """What another reader of these files needs; the start is read where scales are estimated from it."""
+        """What another reader of these files needs; the start is read where scales are estimated from it.
+
+        :meta private:
+        """
         if self._how != "none":
             for _ in self.batches():
                 break
@@ -189,9 +224,37 @@ class Reader:
         is_stopped: Callable[[], bool] = lambda: False,
         stop: Position | None = None,
     ) -> Iterator[Batch]:
-        """Batches with their origin, made ahead on another thread.
+        r"""Batches with their origin, made ahead on another thread.
 
         From a position on, to go on after a stop, and up to another one, where a node must begin.
+
+        Parameters
+        ----------
+        start : Position, default=None
+            Where reading goes on: ``batch.position`` of the last batch before. None: at the beginning.
+        counts : Counts, default=None
+            What became of the rows before it: ``batch.counts``.
+        is_stopped : callable, default never
+            Asked now and then whether to stop.
+        stop : Position, default=None
+            Where to end. None: at the end of the last file.
+
+        Returns
+        -------
+        iterator of Batch
+            At least one, so that the counts are known where no row could be used.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> import probi.io
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> path = pathlib.Path(folder.name) / "points.csv"
+        >>> _ = path.write_text("x,y\n0,1\n2,3\n4,5\n")
+        >>> (batch,) = probi.io.read(path).batches()
+        >>> batch.counts.nodes, tuple(batch.position)
+        (3, (0, 3))
+        >>> folder.cleanup()
         """
         work = Assembly(self, start or Position(), counts or Counts(), stop)
         return prefetched(self._in_space(work.batches()), is_stopped)
@@ -227,16 +290,25 @@ class Reader:
         return self.columns.ids[0] if self.columns.ids else "id"
 
     def go_on_in(self, space: Space) -> None:
-        """Take a space as it was before a stop, with its scales."""
+        """Take a space as it was before a stop, with its scales.
+
+        :meta private:
+        """
         self._how, self.space = "none", space
 
     def digest_of_start(self) -> str:
-        """What recognises an input that can only be read once: a hash of its first bytes."""
+        """What recognises an input that can only be read once: a hash of its first bytes.
+
+        :meta private:
+        """
         start = getattr(self._first, "start", b"")
         return hashlib.sha256(start).hexdigest()
 
     def opened(self, file: int) -> TableFile:
-        """A file, with the columns of the first one; the first itself is opened once, as standard input can be."""
+        """A file, with the columns of the first one; the first itself is opened once, as standard input can be.
+
+        :meta private:
+        """
         if file == 0 and self._first is not None:
             opened, self._first = self._first, None
             return opened
@@ -252,7 +324,10 @@ class Reader:
         return opened
 
     def fraction(self, file: int, done: int, total: int | None) -> float | None:
-        """How much of the input has been read, by bytes."""
+        """How much of the input has been read, by bytes.
+
+        :meta private:
+        """
         if None in self._sizes:
             return None
         sizes = np.array(self._sizes, float)

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probi.errors import InputError
+from probi.geo import lonlat_of, on_sphere
 from probi.nodes import Nodes
 
 Array = NDArray[Any]
 
 SCALES = ("none", "standard", "robust")
-EARTH_RADIUS_KM = 6371.0088  # mean radius of the IUGG
 
 # Quartiles of a normal distribution are so many standard deviations apart.
 QUARTILES_APART = 1.3489795
@@ -38,6 +38,21 @@ class Space:
         Names of longitude and latitude among them.
     scale : tuple of float or None
         Divisor of each coordinate; None: 1.
+
+    See Also
+    --------
+    probi.geo.to_sphere : The same for an array of longitudes and latitudes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probi.io import Space
+    >>> space = Space(("lon", "lat", "depth"), lonlat=("lon", "lat"), scale=(100.0, 100.0, 100.0, 5.0))
+    >>> places = space.coordinates(np.array([[0.0, 90.0, 10.0]]))
+    >>> places.round(2)
+    array([[ 0.  ,  0.  , 63.71,  2.  ]])
+    >>> space.originals(places).round(2)
+    array([[ 0., 90., 10.]])
     """
 
     features: tuple[str, ...]
@@ -73,34 +88,87 @@ class Space:
         return "km" if self.lonlat and len(self.features) == 2 and self.scale is None else ""
 
     def nodes(self, nodes: Nodes) -> Nodes:
-        """Nodes of features as nodes of coordinates."""
+        """Nodes of features as nodes of coordinates.
+
+        Parameters
+        ----------
+        nodes : Nodes
+            Their points are features.
+
+        Returns
+        -------
+        Nodes
+            Their points are coordinates.
+
+        Examples
+        --------
+        >>> import probi
+        >>> import numpy as np
+        >>> from probi.io import Space
+        >>> globe = Space(("lon", "lat"), lonlat=("lon", "lat"))
+        >>> globe.nodes(probi.Nodes.from_points([[90.0, 0.0]])).points.round(1) + 0.0
+        array([[   0.,  6371.,    0.]])
+        """
         if self.lonlat is None and self.scale is None:
             return nodes
         return nodes.moved(self.coordinates(nodes.points))
 
     def coordinates(self, features: Array) -> Array:
-        """(n, n_features) to (n, n_coordinates)."""
+        """Coordinates of features.
+
+        Parameters
+        ----------
+        features : ndarray of shape (n, n_features)
+            In the order of ``features``.
+
+        Returns
+        -------
+        ndarray of shape (n, n_coordinates)
+            The sphere's three first, where there is longitude and latitude.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from probi.io import Space
+        >>> globe = Space(("lon", "lat"), lonlat=("lon", "lat"))
+        >>> globe.coordinates(np.array([[0.0, 90.0]])).round(1)
+        array([[   0.,    0., 6371.]])
+        """
         out = features.astype(np.float64)
         if self.lonlat is not None:
-            lon, lat = (np.radians(out[:, self.features.index(name)]) for name in self.lonlat)
-            sphere = EARTH_RADIUS_KM * np.column_stack(
-                [np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)]
-            )
-            out = np.column_stack([sphere, out[:, self._others]])
+            lon, lat = (out[:, self.features.index(name)] for name in self.lonlat)
+            out = np.column_stack([on_sphere(lon, lat), out[:, self._others]])
         if self.scale is not None:
             out /= self.scale
         return out.astype(features.dtype, copy=False)
 
     def originals(self, coordinates: Array) -> Array:
-        """(n, n_coordinates) to (n, n_features); what is not on the sphere is moved there straight up."""
+        """Features of coordinates; what is not on the sphere is moved there straight up.
+
+        Parameters
+        ----------
+        coordinates : ndarray of shape (n, n_coordinates)
+            Those of centers, say.
+
+        Returns
+        -------
+        ndarray of shape (n, n_features)
+            In the order of ``features``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from probi.io import Space
+        >>> globe = Space(("lon", "lat"), lonlat=("lon", "lat"))
+        >>> globe.originals(np.array([[0.0, 6000.0, 0.0]]))
+        array([[90.,  0.]])
+        """
         out = np.array(coordinates, np.float64)
         if self.scale is not None:
             out *= self.scale
         if self.lonlat is not None:
             features = np.empty((len(out), len(self.features)))
-            x, y, z = out[:, :3].T
-            features[:, self.features.index(self.lonlat[0])] = np.degrees(np.arctan2(y, x))
-            features[:, self.features.index(self.lonlat[1])] = np.degrees(np.arctan2(z, np.hypot(x, y)))
+            features[:, [self.features.index(name) for name in self.lonlat]] = lonlat_of(out[:, :3])
             features[:, self._others] = out[:, 3:]
             return features
         return out
@@ -110,7 +178,27 @@ class Space:
         return [j for j, name in enumerate(self.features) if name not in (self.lonlat or ())]
 
     def scaled_by(self, how: str, features: Array) -> "Space":
-        """The same space with scales estimated from some rows of features."""
+        """The same space with scales estimated from some rows of features.
+
+        Parameters
+        ----------
+        how : {"standard", "robust"}
+            By standard deviations, or by the distances of quartiles.
+        features : ndarray of shape (n, n_features)
+            The rows.
+
+        Returns
+        -------
+        Space
+            With a scale for each coordinate.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from probi.io import Space
+        >>> Space(("x",)).scaled_by("standard", np.array([[1.0], [3.0]])).scale
+        (1.0,)
+        """
         plain = Space(self.features, self.lonlat)
         values = plain.coordinates(features.astype(np.float64))
         scale = _standard(values) if how == "standard" else _robust(values)
@@ -119,12 +207,41 @@ class Space:
         return Space(self.features, self.lonlat, tuple(scale.tolist()))
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
+        """As plain values.
+
+        Returns
+        -------
+        dict
+            Which JSON can hold.
+
+        Examples
+        --------
+        >>> from probi.io import Space
+        >>> Space(("x", "y")).to_json()
+        {'features': ('x', 'y'), 'lonlat': None, 'scale': None}
+        """
         return asdict(self)
 
     @classmethod
     def from_json(cls, values: Any) -> Self:
-        """Space from :meth:`to_json`, checked."""
+        """Space from :meth:`to_json`, checked.
+
+        Parameters
+        ----------
+        values : dict
+            Plain values.
+
+        Returns
+        -------
+        Space
+            As it was.
+
+        Examples
+        --------
+        >>> from probi.io import Space
+        >>> Space.from_json({"features": ["x"], "scale": [2.0]})
+        Space(features=('x',), lonlat=None, scale=(2.0,))
+        """
         try:
             lonlat, scale = values.get("lonlat"), values.get("scale")
             return cls(

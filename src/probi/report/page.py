@@ -43,6 +43,12 @@ class Borderline:
         Where it is, and where it could be.
     distance, other_distance : float
         Expected distances to the two centers.
+
+    Examples
+    --------
+    >>> from probi.report import Borderline
+    >>> Borderline(node="buoy 7", cluster=0, distance=3.1, other=2, other_distance=3.2).other
+    2
     """
 
     node: str
@@ -59,6 +65,7 @@ class Story:
     Attributes
     ----------
     title : str
+        What the report is about.
     read : mapping of str to str
         What was read: files, rows, nodes, what was left out; label to text.
     settings : mapping of str to str
@@ -73,6 +80,15 @@ class Story:
         Number of nodes of each cluster of the chosen solution, where all of them were counted.
     unit : str
         Of distances, such as "km".
+
+    Examples
+    --------
+    >>> from probi.report import Story
+    >>> story = Story(
+    ...     title="Buoys", read={"nodes": "120"}, settings={"seed": "0"}, reproduce="probi cluster buoys.csv -k 3"
+    ... )
+    >>> story.unit
+    ''
     """
 
     title: str

@@ -50,6 +50,7 @@ def plot_clusters(
     Returns
     -------
     matplotlib.figure.Figure
+        That of ``ax``, where one was given.
 
     Examples
     --------
@@ -86,6 +87,7 @@ def plot_elbow(results: Sequence[Result], *, chosen: int | None = None, ax: Axes
     Returns
     -------
     matplotlib.figure.Figure
+        That of ``ax``, where one was given.
 
     Examples
     --------
@@ -108,12 +110,14 @@ def plot_cost_split(result: Result, *, ax: Axes | None = None) -> Figure:
     Parameters
     ----------
     result : Result
+        What :func:`probi.solve` returned.
     ax : matplotlib Axes, default=None
         Where to draw; None: in a new figure.
 
     Returns
     -------
     matplotlib.figure.Figure
+        That of ``ax``, where one was given.
 
     Examples
     --------
@@ -144,6 +148,7 @@ def plot_profiles(
     Returns
     -------
     matplotlib.figure.Figure
+        A new one.
 
     Examples
     --------

@@ -24,6 +24,14 @@ class Clusters:
         The part of it that is the nodes' own spread, which no center can change.
     count : ndarray
         Number of nodes.
+
+    Examples
+    --------
+    >>> import probi
+    >>> nodes = probi.Nodes([[0.0], [2.0], [9.0]], [0.5, 0.5, 1.0], [0, 2, 3], weights=[3, 1])
+    >>> clusters = probi.solve(nodes, 2, random_state=0).clusters
+    >>> clusters.mass, clusters.cost, clusters.spread, clusters.count
+    (array([3., 1.]), array([3., 0.]), array([3., 0.]), array([1, 1]))
     """
 
     mass: Floats
@@ -62,6 +70,18 @@ class Result:
     thinning_bound : float
         Certified: the cost changed by no more than this because realizations were left out. The standard error has
         what is likely of it.
+
+    Examples
+    --------
+    >>> import probi
+    >>> nodes = probi.Nodes([[0.0], [2.0], [9.0], [9.5]], [0.5, 0.5, 1.0, 1.0], [0, 2, 3, 4])
+    >>> result = probi.solve(nodes, 2, random_state=0)
+    >>> result
+    Result(2 centers, cost 1.5, 1 of it spread)
+    >>> result.labels
+    array([1, 0, 0], dtype=int32)
+    >>> result.excess, result.standard_error
+    (0.5, 0.0)
     """
 
     centers: NDArray[Any]
@@ -104,6 +124,16 @@ class Evaluation:
         The part of the cost that is the nodes' own spread, which no center can change; a sum over all nodes.
     thinning_bound : float
         Certified: the cost changed by no more than this because realizations were left out on arrival.
+
+    Examples
+    --------
+    >>> import probi
+    >>> summary = probi.Summary(1, random_state=0)
+    >>> summary.update(probi.Nodes([[0.0], [2.0], [9.0]], [0.5, 0.5, 1.0], [0, 2, 3]))
+    >>> evaluation = summary.evaluate([[1.0]])
+    >>> evaluation
+    Evaluation(cost=9.0, standard_error=0.0, lower_bound=1.0, spread_cost=1.0, thinning_bound=0.0)
+    >>> cost, standard_error = evaluation
     """
 
     cost: float

@@ -104,6 +104,7 @@ def solve(
     Parameters
     ----------
     source : Nodes or Summary
+        What is clustered: data in memory, or what is kept of a stream.
     n_clusters : int
         Number of centers; for a summary at most the number it was made for.
     n_init : int, default=None
@@ -125,6 +126,7 @@ def solve(
     Returns
     -------
     Result
+        Centers, their cost with its standard error, labels, and the clusters.
 
     Warns
     -----

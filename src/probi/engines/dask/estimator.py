@@ -23,7 +23,7 @@ class DaskPROBI(PROBI):
     Attributes
     ----------
     cluster_centers_, cost_, lower_bound_, result_, summary_, n_iter_, n_features_in_
-        As in :class:`probi.PROBI`; the cost is an estimate with a standard error, ``result_.cost_error``.
+        As in :class:`probi.PROBI`; the cost is an estimate with a standard error, ``result_.standard_error``.
     labels_ : dask Array, Bag or DataFrame
         What :meth:`predict` gives for the data that was fitted: lazy.
 
@@ -70,6 +70,21 @@ class DaskPROBI(PROBI):
             Not used.
         sample_weight : None
             Weights are a column of the data: ``reading={"weight": ...}``.
+
+        Returns
+        -------
+        self
+            The estimator.
+
+        Examples
+        --------
+        >>> import dask.array as da
+        >>> import numpy as np
+        >>> import probi
+        >>> from probi.engines import dask as on_dask
+        >>> points = da.from_array(np.random.default_rng(0).normal(size=(20_000, 3)), chunks=(5_000, 3))
+        >>> on_dask.DaskPROBI(n_clusters=4, random_state=0).fit(points).cluster_centers_.shape
+        (4, 3)
         """
         if sample_weight is not None:
             raise InputError("Weights are a column of the data here: reading={'weight': 'column'}.")
@@ -85,19 +100,50 @@ class DaskPROBI(PROBI):
         return self
 
     def predict(self, X: Any) -> Any:
-        """Assign nodes lazily; see :func:`assign`."""
+        """Assign nodes lazily; see :func:`assign`.
+
+        Parameters
+        ----------
+        X : dask DataFrame, Array or Bag, or paths
+            As in :func:`summarize`.
+
+        Returns
+        -------
+        dask Array, Bag or DataFrame
+            Labels, and more for a DataFrame or files.
+
+        Examples
+        --------
+        >>> import dask.array as da
+        >>> import numpy as np
+        >>> import probi
+        >>> from probi.engines import dask as on_dask
+        >>> points = da.from_array(np.random.default_rng(0).normal(size=(20_000, 3)), chunks=(5_000, 3))
+        >>> model = on_dask.DaskPROBI(n_clusters=4, random_state=0).fit(points)
+        >>> model.predict(points[:10]).shape
+        (10,)
+        """
         with self._fitted():
             space = self.summary_.about.get("space")
             return assign(X, self.result_.centers, **{"space": space} if space else {}, **self.reading or {})
 
     def partial_fit(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Not here: merge summaries instead."""
+        """Not here: merge summaries instead.
+
+        :meta private:
+        """
         raise InputError("DaskPROBI is fitted at once. For more data later merge summaries: Summary.merge.")
 
     def transform(self, X: Any) -> Any:
-        """Not here: :func:`assign` gives the two smallest distances of each node."""
+        """Not here: :func:`assign` gives the two smallest distances of each node.
+
+        :meta private:
+        """
         raise InputError("DaskPROBI does not transform. probi.engines.dask.assign gives labels and distances.")
 
     def score(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> float:
-        """Not here: ``cost_`` is the estimate for the data that was fitted."""
+        """Not here: ``cost_`` is the estimate for the data that was fitted.
+
+        :meta private:
+        """
         raise InputError("DaskPROBI has no score. cost_ is the cost of the data that was fitted, with its error.")

@@ -78,6 +78,17 @@ def summarize(
     Returns
     -------
     Summary
+        Of all parts; ``summary.about["space"]`` says how columns became coordinates, where there were columns.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> import probi
+    >>> from probi.engines import dask as on_dask
+    >>> points = da.from_array(np.random.default_rng(0).normal(size=(20_000, 3)), chunks=(5_000, 3))
+    >>> on_dask.summarize(points, 4, random_state=0)
+    Summary(20,000 nodes read, 800 kept, up to 4 clusters, coreset of 800, mass 20,000)
     """
     recipe = Recipe.checked(n_clusters, size, preset, random_state, max_realizations)
     with _computing_on(client):
@@ -154,13 +165,15 @@ def assign(
 
     Parameters
     ----------
-    source, client, part_bytes, **reading
-        As in :func:`summarize`. The client is only asked for some first rows of a DataFrame.
+    source : dask DataFrame, Array or Bag, or paths
+        As in :func:`summarize`.
     centers : array-like of shape (k, d)
         Coordinates of the centers: ``result.centers``.
     space : Space or dict, default=None
         With ``scale``: the scales that the centers were found with, ``summary.about["space"]``. None: they are
         estimated from this source.
+    client, part_bytes, **reading
+        As in :func:`summarize`. The client is only asked for some first rows of a DataFrame.
 
     Returns
     -------
@@ -168,6 +181,16 @@ def assign(
         Labels: for an Array an Array, for a Bag a Bag of arrays. For a DataFrame and files a DataFrame with a row a
         node: where it begins (files), its id if it has one, its cluster, expected distances to its own center and to
         the next.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> import probi
+    >>> from probi.engines import dask as on_dask
+    >>> points = da.from_array(np.random.default_rng(0).normal(size=(20_000, 3)), chunks=(5_000, 3))
+    >>> on_dask.assign(points, [[-1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]).compute()[:5]
+    array([1, 1, 1, 0, 0], dtype=int32)
     """
     places = np.asarray(centers)
     if isinstance(source, da.Array):

@@ -35,9 +35,20 @@ class SparkPROBI(Estimator):
     preset, n_init, random_state
         As in :class:`probi.PROBI`.
     prediction_col : str, default="prediction"
-        Column that :meth:`SparkPROBIModel.transform` adds.
+        Column that ``transform`` of the model adds.
     order, n_partitions, **reading
         As in :func:`summarize`.
+
+    Examples
+    --------
+    >>> from probi.engines.spark import SparkPROBI
+    >>> rows = [("a", 0.0), ("a", 1.0), ("b", 9.0), ("b", 9.5), ("c", 9.2)]
+    >>> frame = spark.createDataFrame(rows, ["id", "x"])  # spark is the session
+    >>> model = SparkPROBI(2, layout="long", random_state=0).fit(frame)
+    >>> sorted(
+    ...     (row.id, row.prediction) for row in model.transform(frame).select("id", "prediction").distinct().collect()
+    ... )
+    [('a', 1), ('b', 0), ('c', 0)]
     """
 
     def __init__(
@@ -67,7 +78,18 @@ class SparkPROBI(Estimator):
 
 
 class SparkPROBIModel(Model):
-    """Centers that :class:`SparkPROBI` found.
+    """Centers that :class:`SparkPROBI` found; its ``fit`` makes it.
+
+    Parameters
+    ----------
+    summary : Summary
+        What is kept of the data.
+    result : Result
+        The solution.
+    how : Frame
+        How rows of a DataFrame become nodes.
+    prediction_col, order, n_partitions
+        As in :class:`SparkPROBI`.
 
     Attributes
     ----------
@@ -75,6 +97,16 @@ class SparkPROBIModel(Model):
         What is kept of the data: save it, merge it, solve it for fewer clusters.
     result : Result
         Centers, cost with its standard error, and the clusters.
+
+    Examples
+    --------
+    >>> from probi.engines.spark import SparkPROBI
+    >>> rows = [("a", 0.0), ("a", 1.0), ("b", 9.0), ("b", 9.5), ("c", 9.2)]
+    >>> frame = spark.createDataFrame(rows, ["id", "x"])  # spark is the session
+    >>> model = SparkPROBI(2, layout="long", random_state=0).fit(frame)
+    >>> model.centers.round(1)
+    array([[9.2],
+           [0.5]])
     """
 
     def __init__(

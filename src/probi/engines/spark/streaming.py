@@ -14,7 +14,7 @@ from probi.summary import Summary
 
 
 class StreamingSummary:
-    """One summary of a structured stream, kept in a file: give it to ``foreachBatch``.
+    r"""One summary of a structured stream, kept in a file: give it to ``foreachBatch``.
 
     Each micro-batch is counted once: the file says which was the last one, and is replaced as a whole, so a batch that
     the engine repeats after a failure is left out. The query needs a ``checkpointLocation``.
@@ -28,11 +28,22 @@ class StreamingSummary:
 
     Examples
     --------
-    Run it again after a failure, with the same files, and it goes on. ::
+    Run it again after a failure, with the same files, and it goes on:
 
-        sink = StreamingSummary("state.probi", 20, layout="points")
-        query = frame.writeStream.foreachBatch(sink).option("checkpointLocation", "state").start()
-        probi.solve(sink.summary, 20)
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from probi.engines.spark import StreamingSummary
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> home = Path(folder.name)
+    >>> (home / "in").mkdir()
+    >>> _ = (home / "in" / "monday.csv").write_text("0.0,1.0\n2.0,3.0\n")
+    >>> stream = spark.readStream.schema("x double, y double").csv(str(home / "in"))  # spark is the session
+    >>> sink = StreamingSummary(home / "state.probi", 2, layout="points")
+    >>> query = stream.writeStream.foreachBatch(sink).option("checkpointLocation", str(home / "state"))
+    >>> query.trigger(availableNow=True).start().awaitTermination()
+    >>> sink.summary.n_nodes
+    2
+    >>> folder.cleanup()
     """
 
     def __init__(

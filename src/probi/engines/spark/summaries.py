@@ -79,6 +79,15 @@ def summarize(
     Returns
     -------
     Summary
+        Of all parts; ``summary.about["space"]`` says how columns became coordinates.
+
+    Examples
+    --------
+    >>> from probi.engines import spark as on_spark
+    >>> rows = [("a", 0.0), ("a", 1.0), ("b", 9.0), ("b", 9.5), ("c", 9.2)]
+    >>> frame = spark.createDataFrame(rows, ["id", "x"])  # spark is the session
+    >>> on_spark.summarize(frame, 2, layout="long", random_state=0)
+    Summary(3 nodes read, 3 kept, up to 2 clusters, coreset of 400, mass 3)
     """
     recipe = Recipe.checked(n_clusters, size, preset, random_state, max_realizations)
     if isinstance(source, DataFrame):
@@ -194,19 +203,30 @@ def assign(
 
     Parameters
     ----------
-    source, order, n_partitions, session, part_bytes, **reading
+    source : DataFrame or paths
         As in :func:`summarize`.
     centers : array-like of shape (k, d)
         Coordinates of the centers: ``result.centers``.
     space : Space or dict, default=None
         With ``scale``: the scales that the centers were found with, ``summary.about["space"]``. None: they are
         estimated from this source.
+    order, n_partitions, session, part_bytes, **reading
+        As in :func:`summarize`.
 
     Returns
     -------
     DataFrame
         A row a node: its id if it has one, its cluster, expected distances to its own center and to the next. Of files
         also where it begins.
+
+    Examples
+    --------
+    >>> from probi.engines import spark as on_spark
+    >>> rows = [("a", 0.0), ("a", 1.0), ("b", 9.0), ("b", 9.5), ("c", 9.2)]
+    >>> frame = spark.createDataFrame(rows, ["id", "x"])  # spark is the session
+    >>> found = on_spark.assign(frame, [[0.5], [9.2]], layout="long")
+    >>> sorted((row.id, row.cluster) for row in found.collect())
+    [('a', 0), ('b', 1), ('c', 1)]
     """
     task = Assign((np.asarray(centers),))
     if isinstance(source, DataFrame):

@@ -1,0 +1,147 @@
+"""Times as numbers of periods: plain numbers, or dates."""
+
+import contextlib
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probi.errors import InputError
+
+# Numbers of periods beyond this are not told apart by float64.
+MOST = 1 << 52
+
+
+@dataclass(frozen=True)
+class Periods:
+    """Periods of one length: period number n is the times t with n * length <= t < (n + 1) * length.
+
+    Dates count from the beginning of 1970, UTC. Numbers are exact for whole numbers and for dates; of floating-point
+    times the quotient is rounded down as Python's ``//`` does.
+
+    Attributes
+    ----------
+    length : int, float or timedelta64
+    """
+
+    length: Any
+
+    @classmethod
+    def checked(cls, length: Any) -> "Periods":
+        """Periods of a length that a user gave."""
+        wanted = "a positive number, a timedelta or a timedelta64"
+        if isinstance(length, timedelta):
+            length = np.timedelta64(length)
+        if isinstance(length, np.timedelta64):
+            if np.datetime_data(length)[0] in ("Y", "M", "generic") and not np.isnat(length):
+                raise InputError(f"The period is {length!r}, which has no fixed length. Say it in days or seconds.")
+            if not length > np.timedelta64(0):  # nor is NaT
+                raise InputError(f"The period is {length!r}, but must be {wanted}.")
+            return cls(_in_coarsest_unit(length))
+        if isinstance(length, (bool, np.bool_)) or not isinstance(length, (int, float, np.integer, np.floating)):
+            raise InputError(f"The period is {length!r}, but must be {wanted}.")
+        number = int(length) if isinstance(length, (int, np.integer)) else float(length)
+        if not 0 < number < 2**63:
+            raise InputError(f"The period is {length!r}, but must be {wanted}.")
+        return cls(number)
+
+    @property
+    def of_dates(self) -> bool:
+        """Whether times are dates, not numbers."""
+        return isinstance(self.length, np.timedelta64)
+
+    def numbers(self, times: Any) -> NDArray[np.int64]:
+        """Number of the period of each time, in an array of the same shape."""
+        values = _as_times(times)
+        if values.size == 0:
+            return np.zeros(values.shape, np.int64)
+        quotients: NDArray[Any]
+        if self.of_dates != (values.dtype.kind == "M"):
+            period, wanted = ("a timedelta", "dates") if self.of_dates else ("a number", "numbers")
+            raise InputError(f"The period is {period}, so times must be {wanted}, but they are {values.dtype}.")
+        if not np.isfinite(values).all():  # nor is NaT
+            raise InputError("A time is missing or not finite. Drop its node, or repair the time.")
+        if self.of_dates:
+            quotients = _whole_quotients(_since_1970(values), self.length)
+        elif values.dtype.kind == "f" or isinstance(self.length, float):
+            quotients = np.floor_divide(values.astype(np.float64), self.length)
+        else:
+            quotients = np.floor_divide(values.astype(np.int64), self.length)
+        if np.abs(quotients).max() > MOST:
+            raise InputError(f"A time is so far away that periods of {self} cannot be told apart there.")
+        return quotients.astype(np.int64)
+
+    def start(self, number: int) -> Any:
+        """First time of a period."""
+        return np.datetime64(0, "s") + number * self.length if self.of_dates else number * self.length
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        if self.of_dates:
+            return {"length": int(self.length.astype(np.int64)), "unit": np.datetime_data(self.length)[0]}
+        return {"length": self.length, "unit": None}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> "Periods":
+        """Periods from :meth:`to_json`."""
+        length, unit = values["length"], values["unit"]
+        return cls.checked(length if unit is None else np.timedelta64(length, unit))
+
+    def __str__(self) -> str:
+        if not self.of_dates:
+            return f"{self.length:,}"
+        count, name = str(self.length).split()
+        return f"{int(count):,} {name.removesuffix('s') if count == '1' else name}"
+
+
+def _in_coarsest_unit(length: Any) -> Any:
+    """The same span, as 1 hour and not as 3,600,000,000 microseconds."""
+    for unit in ("D", "h", "m", "s", "ms", "us"):
+        with contextlib.suppress(OverflowError):  # units too far apart: so is the length
+            span = length.astype(f"m8[{unit}]")
+            if span == length:
+                return span
+    return length
+
+
+def _as_times(times: Any) -> NDArray[Any]:
+    """An array of whole numbers, floats or dates."""
+    values = np.asarray(_utc(times) if isinstance(times, datetime) else times)
+    if values.dtype == object:
+        flat = [np.datetime64(_utc(value)) if isinstance(value, datetime) else value for value in values.ravel()]
+        if flat and all(isinstance(value, np.datetime64) for value in flat):
+            values = np.array(flat).reshape(values.shape)
+    if values.dtype.kind not in "iufM":
+        raise InputError(f"Times must be numbers or dates, but have dtype {values.dtype}.")
+    if values.dtype.kind == "u" and values.size and values.max() >= 2**63:
+        raise InputError(f"A time is {values.max()}, which is too large.")
+    return values
+
+
+def _utc(time: datetime) -> datetime:
+    """A date without a zone, as NumPy wants it; one that has no zone is taken for UTC."""
+    return time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)
+
+
+def _since_1970(dates: NDArray[Any]) -> NDArray[Any]:
+    """Dates as spans of time in their own unit; months and years, which have none, in days."""
+    if np.datetime_data(dates.dtype)[0] in ("Y", "M"):
+        dates = dates.astype("M8[D]")
+    spans: NDArray[Any] = dates.view(dates.dtype.str.replace("M8", "m8"))
+    return spans
+
+
+def _whole_quotients(spans: NDArray[Any], length: Any) -> NDArray[np.int64]:
+    """Quotients of spans of time, rounded down; NumPy's own would wrap around where units are far apart."""
+    whole = spans.astype(np.int64)
+    try:
+        common = np.promote_types(spans.dtype, length.dtype)
+        factor, divisor = (int(one.astype(common).astype(np.int64)) for one in (np.ones((), spans.dtype), length))
+        if max(abs(int(whole.min())), abs(int(whole.max()))) * factor >= 2**63:
+            raise OverflowError
+    except OverflowError:
+        raise InputError("Times and period have units so far apart that they overflow. Give both in seconds.") from None
+    quotients: NDArray[np.int64] = np.floor_divide(whole * factor, divisor)
+    return quotients

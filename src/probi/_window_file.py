@@ -1,0 +1,60 @@
+"""A window as bytes: an archive of summaries, each a file of its own, and what is known about them as JSON.
+
+Nothing in it is compressed (the summaries are), so that any part can be taken out with any unzip. The comment of the
+archive is a checksum over the whole, in which the checksum itself counts as zeros.
+"""
+
+import hashlib
+import io
+import json
+import re
+import zipfile
+from typing import Any
+
+from probi.errors import InputError
+
+FORMAT = 1
+CHECKSUM = re.compile(rb"probi-window-sha256:([0-9a-f]{64})\Z")
+NO_CHECKSUM = b"probi-window-sha256:" + b"0" * 64
+HEADER = "window.json"
+
+# Of all members: two states that are alike give the same bytes, whenever they are written.
+NO_TIME = (1980, 1, 1, 0, 0, 0)
+
+
+def pack(header: dict[str, Any], summaries: dict[int, bytes]) -> bytes:
+    """Write a window: its header, and its summaries by the numbers of their periods."""
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_STORED) as archive:
+        text = json.dumps({"format": FORMAT, **header, "numbers": sorted(summaries)}, indent=1)
+        archive.writestr(zipfile.ZipInfo(HEADER, NO_TIME), text)
+        for number in sorted(summaries):
+            archive.writestr(zipfile.ZipInfo(_name(number), NO_TIME), summaries[number])
+        archive.comment = NO_CHECKSUM
+    data = sink.getvalue()
+    return CHECKSUM.sub(b"probi-window-sha256:" + hashlib.sha256(data).hexdigest().encode(), data)
+
+
+def unpack(data: bytes) -> tuple[dict[str, Any], dict[int, bytes]]:
+    """Read what :func:`pack` wrote, or raise an InputError."""
+    stated = CHECKSUM.search(data)
+    if stated is None:
+        raise InputError("This is no window of probi, or only a part of one: it does not end with its checksum.")
+    if hashlib.sha256(CHECKSUM.sub(NO_CHECKSUM, data)).hexdigest().encode() != stated[1]:
+        raise InputError("The window is damaged or incomplete: its checksum does not fit.")
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
+                raise InputError("This is no window that probi can read: its parts are compressed.")
+            header = json.loads(archive.read(HEADER))
+            if header["format"] != FORMAT:
+                raise InputError(f"The window has format {header['format']}, but this version of probi reads {FORMAT}.")
+            return header, {number: archive.read(_name(number)) for number in header["numbers"]}
+    except (zipfile.BadZipFile, KeyError, TypeError, ValueError, NotImplementedError, RuntimeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"This is no window that probi can read: {error!r}.") from None
+
+
+def _name(number: int) -> str:
+    return f"period{number:+d}.probi"

@@ -1,0 +1,241 @@
+"""Longitude and latitude: degrees are not distances, so they become kilometres before anything is clustered.
+
+On the sphere in three dimensions any places on Earth will do; a local projection has two dimensions, for places within
+some hundred kilometres of each other and for error ellipses, which are given on a map.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from probi._checks import as_array
+from probi.errors import InputError
+
+__all__ = ["from_plane", "from_sphere", "to_plane", "to_sphere"]
+
+Array = NDArray[Any]
+
+EARTH_RADIUS_KM = 6371.0088  # mean radius of the IUGG
+
+
+def to_sphere(lonlat: ArrayLike) -> Array:
+    """Places on the Earth as points in three dimensions, in kilometres from its middle.
+
+    Distances between them are straight, through the ground: shorter than along it by 0.1 % at 1,000 km and by 2.5 % at
+    5,000 km. Which of two places is nearer does not change. There is no date line, and poles are places like others.
+
+    Parameters
+    ----------
+    lonlat : array-like of shape (..., 2)
+        Longitude and latitude, in degrees.
+
+    Returns
+    -------
+    ndarray of shape (..., 3)
+        Coordinates; float32 if the degrees were.
+
+    See Also
+    --------
+    from_sphere : And back.
+    to_plane : Two dimensions, for places near each other.
+
+    Notes
+    -----
+    The Earth is taken for a sphere of 6371.0088 km. On the ellipsoid of WGS 84 short distances differ from that by up
+    to 0.56 % (to the north, at the equator).
+
+    Examples
+    --------
+    Fiji's islands lie on both sides of the date line; in degrees their mean would be near Africa:
+
+    >>> import numpy as np
+    >>> import probi
+    >>> from probi import geo
+    >>> places = np.array([[179.9, -17.0], [-179.9, -17.2]])
+    >>> nodes = probi.Nodes.from_points(geo.to_sphere(places))
+    >>> result = probi.solve(nodes, 1, random_state=0)
+    >>> abs(geo.from_sphere(result.centers)).round(1)
+    array([[179.9,  17. ]])
+    """
+    places = _degrees(lonlat)
+    return on_sphere(places[..., 0], places[..., 1]).astype(places.dtype, copy=False)
+
+
+def from_sphere(points: ArrayLike) -> Array:
+    """Longitude and latitude of points in three dimensions; what is not on the sphere is moved there straight up.
+
+    Centers lie a little below the ground, because straight lines between places do.
+
+    Parameters
+    ----------
+    points : array-like of shape (..., 3)
+        Coordinates, as :func:`to_sphere` gives them.
+
+    Returns
+    -------
+    ndarray of shape (..., 2)
+        Longitude between -180 and 180 and latitude, in degrees. At a pole the longitude means nothing; the middle of
+        the Earth has no place above it and gives (0, 0).
+
+    See Also
+    --------
+    to_sphere : The way there.
+
+    Examples
+    --------
+    >>> from probi import geo
+    >>> geo.from_sphere([0.0, 6000.0, 0.0])
+    array([90.,  0.])
+    """
+    places = _numbers(points, "points", 3)
+    return lonlat_of(places.astype(np.float64)).astype(places.dtype, copy=False)
+
+
+def to_plane(lonlat: ArrayLike, origin: ArrayLike) -> Array:
+    """Places on a flat map around an origin, in kilometres to the east and to the north of it.
+
+    Distances and directions from the origin are exact (azimuthal equidistant projection). Other distances are too long:
+    among places within 100 km of the origin by at most 0.005 %, within 500 km by 0.11 %, within 1,000 km by 0.42 %.
+
+    Parameters
+    ----------
+    lonlat : array-like of shape (..., 2)
+        Longitude and latitude, in degrees.
+    origin : array-like of shape (2,)
+        Longitude and latitude of a place in their middle; at a pole "north" is the direction in which the longitude of
+        the origin goes on.
+
+    Returns
+    -------
+    ndarray of shape (..., 2)
+        Kilometres east and north; float32 if the degrees were.
+
+    See Also
+    --------
+    from_plane : And back.
+    to_sphere : Any places on Earth.
+
+    Notes
+    -----
+    Above a distance of 10,000 km from the origin, a quarter of the Earth, places are refused. The figures above are the
+    largest relative differences from distances along the ground, of 200,000 random pairs each; they do not depend on
+    the origin.
+
+    Examples
+    --------
+    Fixes of a GPS receiver with an error of 10 m to the east and 30 m to the north:
+
+    >>> import numpy as np
+    >>> import probi
+    >>> from probi import geo
+    >>> fixes = np.array([[13.37772, 52.51627], [13.37611, 52.51859]])
+    >>> origin = fixes.mean(axis=0)
+    >>> places = geo.to_plane(fixes, origin)
+    >>> nodes = probi.Nodes.from_gaussian(places, np.diag([0.010, 0.030]) ** 2)
+    >>> geo.from_plane(nodes.gravity_centers, origin).round(5)
+    array([[13.37772, 52.51627],
+           [13.37611, 52.51859]])
+    """
+    places = _degrees(lonlat)
+    east, north, up = _frame(origin)
+    points = on_sphere(places[..., 0], places[..., 1]) / EARTH_RADIUS_KM
+    x, y, z = points @ east, points @ north, points @ up
+    if (z < 0.0).any():
+        raise InputError(
+            "A place is more than 10,000 km from the origin. Choose an origin among the places, or use to_sphere."
+        )
+    sine = np.hypot(x, y)
+    # Along the ground over straight to the axis: 1 at the origin itself.
+    stretch = EARTH_RADIUS_KM * np.divide(np.arctan2(sine, z), sine, out=np.ones_like(sine), where=sine > 0.0)
+    return np.stack([stretch * x, stretch * y], axis=-1).astype(places.dtype, copy=False)
+
+
+def from_plane(points: ArrayLike, origin: ArrayLike) -> Array:
+    """Longitude and latitude of points on a flat map around an origin.
+
+    Parameters
+    ----------
+    points : array-like of shape (..., 2)
+        Kilometres east and north, as :func:`to_plane` gives them.
+    origin : array-like of shape (2,)
+        The same as there.
+
+    Returns
+    -------
+    ndarray of shape (..., 2)
+        Longitude between -180 and 180 and latitude, in degrees.
+
+    See Also
+    --------
+    to_plane : The way there.
+
+    Examples
+    --------
+    >>> from probi import geo
+    >>> geo.from_plane([0.0, 111.195], origin=(7.0, 50.0)).round(3)
+    array([ 7., 51.])
+    """
+    places = _numbers(points, "points", 2)
+    east, north, up = _frame(origin)
+    x, y = np.moveaxis(places.astype(np.float64), -1, 0)
+    length = np.hypot(x, y)
+    angle = length / EARTH_RADIUS_KM
+    shrink = np.divide(np.sin(angle), length, out=np.full_like(length, 1.0 / EARTH_RADIUS_KM), where=length > 0.0)
+    on_ground = (
+        np.multiply.outer(shrink * x, east)
+        + np.multiply.outer(shrink * y, north)
+        + np.multiply.outer(np.cos(angle), up)
+    )
+    return lonlat_of(on_ground).astype(places.dtype, copy=False)
+
+
+def on_sphere(lon: Array, lat: Array) -> Array:
+    """Degrees to kilometres in three dimensions, (..., 3), unchecked."""
+    east, north = np.radians(lon, dtype=np.float64), np.radians(lat, dtype=np.float64)
+    return EARTH_RADIUS_KM * np.stack(
+        [np.cos(north) * np.cos(east), np.cos(north) * np.sin(east), np.sin(north)], axis=-1
+    )
+
+
+def lonlat_of(points: Array) -> Array:
+    """Degrees of the places above or below points, (..., 3) to (..., 2), unchecked."""
+    x, y, z = np.moveaxis(points, -1, 0)
+    return np.stack([np.degrees(np.arctan2(y, x)), np.degrees(np.arctan2(z, np.hypot(x, y)))], axis=-1)
+
+
+def _frame(origin: ArrayLike) -> tuple[Array, Array, Array]:
+    """Unit vectors to the east, to the north and upwards, at a place."""
+    place = _degrees(origin).astype(np.float64)
+    if place.shape != (2,):
+        raise InputError(f"The origin must be one place (longitude, latitude), but has shape {place.shape}.")
+    lon, lat = np.radians(place)
+    east = np.array([-np.sin(lon), np.cos(lon), 0.0])
+    north = np.array([-np.sin(lat) * np.cos(lon), -np.sin(lat) * np.sin(lon), np.cos(lat)])
+    return east, north, on_sphere(*place) / EARTH_RADIUS_KM
+
+
+def _degrees(lonlat: ArrayLike) -> Array:
+    """Checked longitudes and latitudes."""
+    places = _numbers(lonlat, "lonlat", 2)
+    outside = np.flatnonzero(np.abs(places[..., 1]).reshape(-1) > 90.0)
+    if len(outside):
+        latitude = places[..., 1].reshape(-1)[outside[0]]
+        raise InputError(
+            f"Place {outside[0]} has latitude {latitude}, but it must lie between -90 and 90. Longitude comes first."
+        )
+    return places
+
+
+def _numbers(values: ArrayLike, name: str, n_columns: int) -> Array:
+    """Finite floats with so many in the last axis."""
+    array = as_array(values, name)
+    if array.dtype.kind not in "fiu" or array.ndim == 0 or array.shape[-1] != n_columns:
+        raise InputError(
+            f"{name} must be numbers with {n_columns} in the last axis, not {array.dtype} of shape {array.shape}."
+        )
+    floats = array if array.dtype == np.float32 else array.astype(np.float64, copy=False)
+    if not np.isfinite(floats).all():
+        row = int(np.flatnonzero(~np.isfinite(floats).reshape(-1, n_columns).all(axis=1))[0])
+        raise InputError(f"Place {row} is not finite. Drop it, or repair the value.")
+    return floats

@@ -1,0 +1,140 @@
+"""Times as numbers of periods: numbers, dates of all kinds, and what is neither."""
+
+import math
+from datetime import UTC, datetime, timedelta, timezone
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from probi import InputError
+from probi._periods import Periods
+
+HOUR = np.timedelta64(1, "h")
+EPOCH = datetime(1970, 1, 1)
+
+
+@given(st.integers(1, 10**6), st.lists(st.integers(-(10**15), 10**15), min_size=1))
+def test_whole_numbers_are_exact(length, times):
+    periods = Periods.checked(length)
+    numbers = periods.numbers(np.array(times))
+    assert numbers.tolist() == [math.floor(Fraction(time, length)) for time in times]
+    for number, time in zip(numbers.tolist(), times, strict=True):
+        assert periods.start(number) <= time < periods.start(number + 1)
+
+
+@given(st.floats(1e-3, 1e3), st.floats(-1e6, 1e6))
+def test_floats_go_by_python(length, time):
+    assert Periods.checked(length).numbers(time) == time // length
+    assert Periods.checked(length).numbers([time]).shape == (1,)
+
+
+def test_floats_and_whole_numbers_together():
+    assert Periods.checked(10).numbers([-0.5, 9.5, 10.0]).tolist() == [-1, 0, 1]
+    assert Periods.checked(2.5).numbers([-1, 4, 5]).tolist() == [-1, 1, 2]
+    assert Periods.checked(np.int32(10)).numbers(np.array([255], np.uint8)).tolist() == [25]
+
+
+@given(
+    st.datetimes(datetime(1700, 1, 1), datetime(2200, 1, 1)),
+    st.timedeltas(timedelta(microseconds=1), timedelta(days=400)),
+)
+def test_dates_are_exact(time, length):
+    (expected, _) = divmod(time - EPOCH, length)
+    periods = Periods.checked(length)
+    if abs(expected) > 2**52:
+        with pytest.raises(InputError, match="cannot be told apart"):
+            periods.numbers(time)
+        return
+    assert periods.numbers(time) == periods.numbers(np.datetime64(time)) == expected
+    assert periods.numbers([time, time]).tolist() == [expected] * 2
+    assert periods.numbers(np.array([time], object)).tolist() == [expected]
+    assert periods.start(int(expected)) <= np.datetime64(time) < periods.start(int(expected) + 1)
+
+
+@pytest.mark.parametrize("unit", ["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns"])
+def test_units_of_dates(unit):
+    assert Periods.checked(HOUR).numbers(np.array(["2020-01-01", "1969-12-31T23"], f"M8[{unit}]"))[0] == {
+        "W": 438288 - 6 * 24,  # weeks begin on a Thursday, as 1970 did; that day was a Wednesday
+    }.get(unit, 438288)
+
+
+def test_zones():
+    zone = timezone(timedelta(hours=-5))
+    aware = datetime(2020, 1, 1, 5, 30, tzinfo=zone)
+    plain = datetime(2020, 1, 1, 10, 30)
+    periods = Periods.checked(HOUR)
+    assert periods.numbers(aware) == periods.numbers(plain) == periods.numbers(plain.replace(tzinfo=UTC))
+    assert periods.numbers([aware, plain]).tolist() == [periods.numbers(plain)] * 2
+
+
+def test_times_of_pandas():
+    pandas = pytest.importorskip("pandas")
+    times = pandas.Series(pandas.date_range("2020-01-01", periods=3, freq="30min"))
+    assert (Periods.checked(HOUR).numbers(times) - 438288).tolist() == [0, 0, 1]
+    assert Periods.checked(HOUR).numbers(times[2]) == 438289
+    assert Periods.checked(pandas.Timedelta("1h")).numbers(times[2].tz_localize("UTC")) == 438289
+
+
+def test_words():
+    assert str(Periods.checked(timedelta(hours=1))) == "1 hour"
+    assert str(Periods.checked(np.timedelta64(7200, "s"))) == "2 hours"
+    assert str(Periods.checked(np.timedelta64(1, "W"))) == "7 days"
+    assert str(Periods.checked(86400)) == "86,400"
+    assert str(Periods.checked(np.timedelta64(5, "as"))) == "5 attoseconds"
+
+
+@pytest.mark.parametrize("length", [1, 86400, 0.25, HOUR, np.timedelta64(90, "25s"), np.timedelta64(1, "as")])
+def test_as_plain_values_and_back(length):
+    periods = Periods.checked(length)
+    assert Periods.from_json(periods.to_json()) == periods
+    assert periods.length == length
+
+
+@pytest.mark.parametrize(
+    "length",
+    [0, -1, True, "1h", None, math.nan, math.inf, 2**70, np.timedelta64("NaT"), timedelta(0), np.timedelta64(-1, "s")],
+)
+def test_no_length(length):
+    with pytest.raises(InputError, match="must be a positive number, a timedelta"):
+        Periods.checked(length)
+
+
+@pytest.mark.parametrize("length", [np.timedelta64(1, "M"), np.timedelta64(1, "Y"), np.timedelta64(3)])
+def test_no_fixed_length(length):
+    with pytest.raises(InputError, match="no fixed length"):
+        Periods.checked(length)
+
+
+@pytest.mark.parametrize(
+    ("length", "times", "match"),
+    [
+        (1, np.nan, "not finite"),
+        (1, [0.0, np.inf], "not finite"),
+        (HOUR, np.datetime64("NaT"), "not finite"),
+        (HOUR, 3, "times must be dates"),
+        (1, np.datetime64("2020"), "times must be numbers"),
+        (1, "noon", "numbers or dates"),
+        (1, True, "numbers or dates"),
+        (1, None, "numbers or dates"),
+        (1, [1, None], "numbers or dates"),
+        (1, HOUR, "numbers or dates"),
+        (1, 2**64 - 1, "too large"),
+        (1, 2**70, "numbers or dates"),
+        (1e-9, 1e9, "cannot be told apart"),
+        (np.timedelta64(1, "as"), np.datetime64("2020"), "overflow"),
+        (np.timedelta64(1, "ps"), np.datetime64("2020"), "overflow"),
+        (np.timedelta64(1, "ns"), np.datetime64("9999-01-01"), "overflow"),
+        (np.timedelta64(1, "ns"), np.datetime64("2020"), "cannot be told apart"),
+    ],
+)
+def test_no_times(length, times, match):
+    with pytest.raises(InputError, match=match):
+        Periods.checked(length).numbers(times)
+
+
+def test_no_times_at_all():
+    for length in (1, 0.5, HOUR):
+        assert Periods.checked(length).numbers([]).tolist() == []

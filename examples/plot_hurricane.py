@@ -60,7 +60,7 @@ low, middle, high = np.transpose([np.percentile(spreads[hours == h], [25, 50, 75
 for h in (0, 48, 120):
     seen = nodes.mass[hours == h].mean()
     print(
-        f"{h:3d} hours ahead: typical spread {np.median(spreads[hours == h]):3.0f} km, seen by {seen:.0%} of the members"
+        f"{h:3d} hours ahead: spread {np.median(spreads[hours == h]):3.0f} km, and {seen:.0%} of the members see the storm"
     )
 
 # %%
@@ -106,6 +106,6 @@ chart.set_title(f"Otis as forecast: {len(nodes)} nodes, {nodes.n_realizations:,}
 
 strip.fill_between(ahead, low, high, color="C0", alpha=0.25, linewidth=0)
 strip.plot(ahead, middle, color="C0", linewidth=2)
-strip.set(xlabel="hours ahead", ylabel="spread of a node, km", xticks=ahead[::2], xlim=(0, 168), ylim=(0, None))
-strip.set_title("How sure the forecasts were of themselves: median and quartiles")
+strip.set(xlabel="hours ahead", ylabel="spread, km", xticks=ahead[::2], xlim=(0, 168), ylim=(0, None))
+strip.set_title("How unsure the forecasts were: spread of a node, median and quartiles")
 plt.show()

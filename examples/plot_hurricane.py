@@ -60,7 +60,7 @@ low, middle, high = np.transpose([np.percentile(spreads[hours == h], [25, 50, 75
 for h in (0, 48, 120):
     seen = nodes.mass[hours == h].mean()
     print(
-        f"{h:3d} hours ahead: spread {np.median(spreads[hours == h]):3.0f} km, and {seen:.0%} of the members see the storm"
+        f"{h:3d} hours ahead: spread {np.median(spreads[hours == h]):3.0f} km, {seen:.0%} of the members see the storm"
     )
 
 # %%

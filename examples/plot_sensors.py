@@ -105,7 +105,7 @@ for name, places, (put, centers), title in (
     axis.scatter(*readings.reshape(-1, 2).T, s=4, color="#b8c0cc", linewidths=0)
     axis.scatter(*places.T, s=14, c=[BRIGHT[s] for s in put], linewidths=0)
     axis.scatter(*places[put != site].T, s=42, facecolors="none", edgecolors=INK, linewidths=0.7)
-    axis.scatter(*centers.T, s=130, c=BRIGHT[:4], edgecolors="white", linewidths=1.8, zorder=3)
+    axis.scatter(*centers.T, s=90, c=BRIGHT[:4], edgecolors="white", linewidths=1.8, zorder=3)
     axis.scatter(*SITES.T, marker="+", s=110, color=INK, linewidths=1.3, zorder=4)
     axis.set(xlim=(-12, 22), ylim=(-13, 21), aspect="equal", xlabel="x, metres", xticks=(-10, 0, 10, 20))
     axis.set_title(f"{title}:\n{np.sum(put != site)} of {len(site)} sensors wrong")

@@ -87,7 +87,7 @@ for name, values in off.items():
 # -----------
 # Above: grey lines are the ways of the fleets, dots the centers after every hour. Time runs from light to dark.
 figure, axes = plt.subplot_mosaic(
-    [["remembers all", "fades"], ["off", "off"]], figsize=(7, 6.6), height_ratios=[1.45, 1]
+    [["remembers all", "fades"], ["off", "off"]], figsize=(7, 6.1), height_ratios=[1.25, 1]
 )
 for name, color, title in (
     ("remembers all", "Reds", "All hours count alike"),
@@ -101,7 +101,9 @@ for name, color, title in (
     for hour, centers in zip(HOURS, found[name], strict=True):
         shade = plt.get_cmap(color)(0.25 + 0.7 * hour / 59)
         axis.scatter(*centers.T, s=16, color=shade, linewidths=0, zorder=2 + hour / 60)
-    axis.set(xlim=(-26, 26), ylim=(-28, 18), aspect="equal", xlabel="east, km")
+    axis.annotate("hours 0 to 29", fleets[0, 2], (0, 12), textcoords="offset points", ha="center", color=MUTED)
+    axis.annotate("hours 30 to 59", fleets[-1, 2], (0, 12), textcoords="offset points", ha="center", color=MUTED)
+    axis.set(xlim=(-26, 26), ylim=(-27, 15), aspect="equal", xlabel="east, km")
     axis.set_title(title)
 axes["remembers all"].set_ylabel("north, km")
 
@@ -113,7 +115,7 @@ axis.axvline(30, color=MUTED, linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
 axis.annotate(
     "the third fleet moves", (30, axis.get_ylim()[1]), (-4, -8), textcoords="offset points", ha="right", color=MUTED
 )
-axis.set(xlabel="hour", ylabel="fleet to nearest center, km", xlim=(0, 59), ylim=(0, None))
+axis.set(xlabel="hour", ylabel="fleet to nearest center, km", xlim=(0, 59), ylim=(0, None), xticks=range(0, 60, 10))
 axis.grid(axis="y")
 axis.set_title("How far the centers are off")
 plt.show()

@@ -1,0 +1,136 @@
+"""
+Many sites, one answer
+======================
+
+Sixteen weather stations keep their own records and cannot send them all. Each makes a *summary* and sends that: a few
+weighted nodes in one file. Summaries merge into one of all the data, in any order and to the same bytes, and the
+centers found from it serve everybody. What they cost on all the data, which nobody has in one place, comes with a
+standard error.
+
+The stations differ: each sees mostly the weather of its own region, so its own centers are good for itself only.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import probi
+
+# sphinx_gallery_start_ignore
+# The look that the pictures of the gallery share; Paul Tol's "bright" colours are distinct for the colour-blind.
+INK, MUTED, LINE = "#1f2733", "#667080", "#d9dde3"
+BRIGHT = ["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377"]
+plt.rcParams.update({"font.size": 9.5, "text.color": INK, "figure.constrained_layout.use": True})
+plt.rcParams.update({"axes.edgecolor": MUTED, "axes.labelcolor": INK, "axes.linewidth": 0.6, "axes.titlesize": 10.5})
+plt.rcParams.update({"axes.spines.right": False, "axes.spines.top": False, "axes.titlelocation": "left"})
+plt.rcParams.update({"xtick.color": MUTED, "xtick.labelcolor": INK, "ytick.color": MUTED, "ytick.labelcolor": INK})
+plt.rcParams.update({"axes.prop_cycle": plt.cycler(color=BRIGHT), "grid.color": LINE, "grid.linewidth": 0.6})
+# sphinx_gallery_end_ignore
+# %%
+# A node is an hour. Its realizations are six measurements of temperature and relative humidity. There are eight kinds
+# of weather, and a station knows about three of them well.
+rng = np.random.default_rng(3)
+KINDS = np.array([[1, 88], [8, 62], [13, 90], [18, 44], [23, 72], [28, 30], [31, 58], [36, 14]], dtype=float)
+N_STATIONS, N_HOURS = 16, 30_000
+
+
+def hours_at(station):
+    """Hours of a station, as nodes."""
+    usual = np.abs(np.arange(len(KINDS)) - (station + 0.5) * len(KINDS) / N_STATIONS + 0.5) < 1.6
+    kind = rng.choice(len(KINDS), size=N_HOURS, p=rng.dirichlet(0.02 + 4.0 * usual))
+    middle = KINDS[kind] + rng.normal(scale=(1.3, 3.5), size=(N_HOURS, 2))
+    return probi.Nodes.from_dense(middle[:, None] + rng.normal(scale=(0.8, 2.0), size=(N_HOURS, 6, 2)))
+
+
+data = [hours_at(station) for station in range(N_STATIONS)]
+
+# %%
+# At the stations. The shard number keeps the random numbers of the stations apart. Each also finds centers for itself.
+sent, own_centers = [], []
+for station, hours in enumerate(data):
+    summary = probi.Summary(n_clusters=8, size=800, random_state=0, shard=station)
+    summary.update(hours)
+    sent.append(summary.to_bytes())
+    own_centers.append(probi.solve(summary, n_clusters=8, n_init=4, random_state=0).centers)
+
+# %%
+# In the middle, where no hour is ever seen.
+merged = probi.Summary.from_bytes(sent[0])
+for message in sent[1:]:
+    merged.merge(probi.Summary.from_bytes(message))
+result = probi.solve(merged, n_clusters=8, random_state=0)
+print(merged)
+print(result)
+
+# %%
+# ``evaluate`` says what any centers cost on all the data, so those of the stations can be judged as well.
+evaluations = [merged.evaluate(centers) for centers in own_centers]
+times = np.array([evaluation.cost for evaluation in evaluations]) / result.cost
+print(f"centers of one station cost {times.min():.1f} to {times.max():.1f} times as much")
+
+# %%
+# Was the estimate right? Only here can we look, because the data of all the stations is in one place after all.
+exact = sum(probi.expected_cost(hours, result.centers) for hours in data)
+n_bytes_sent, n_bytes = sum(map(len, sent)), sum(hours.points.nbytes for hours in data)
+off = (exact - result.cost) / result.standard_error
+print(
+    f"estimate {result.cost:,.0f} ± {result.standard_error:,.0f}, exact {exact:,.0f}: {off:+.1f} standard errors away"
+)
+print(f"sent: {n_bytes_sent / 1e6:.1f} MB; the points alone: {n_bytes / 1e6:.1f} MB")
+
+# %%
+# The picture
+# -----------
+# Left: the coreset after the merge, larger marks for larger weights, and the eight centers. Right: what centers cost on
+# the data of all stations, with bars of two standard errors to each side.
+figure, axes = plt.subplot_mosaic(
+    [["weather", "costs"], ["bytes", "bytes"]], figsize=(7, 5.6), height_ratios=[5, 1], width_ratios=[1.1, 1]
+)
+coreset = merged.coreset()
+labels, (medians, _) = probi.assign(coreset, result.centers), probi.one_medians(coreset)
+colors = np.array([*BRIGHT, "#bbbbbb", MUTED])[np.argsort(np.argsort(result.centers[:, 0]))]
+axis = axes["weather"]
+axis.scatter(*medians.T, s=0.06 * coreset.weights, c=colors[labels], alpha=0.55, linewidths=0)
+axis.scatter(*result.centers.T, s=90, c=colors, edgecolors="white", linewidths=1.8, zorder=3)
+axis.set(xlabel="temperature, °C", ylabel="relative humidity, %", ylim=(0, 102))
+axis.set_title(f"{merged.n_nodes:,} hours by {len(coreset)} weighted nodes")
+
+axis = axes["costs"]
+order = np.argsort(times)
+for row, station in enumerate(order):
+    cost, error = evaluations[station]
+    axis.errorbar(cost / 1e6, row, xerr=2 * error / 1e6, color="C1", marker="o", markersize=4.5, capsize=2)
+axis.errorbar(
+    result.cost / 1e6, -1.6, xerr=2 * result.standard_error / 1e6, color="C0", marker="o", markersize=6, capsize=3
+)
+axis.plot(exact / 1e6, -1.6, marker="|", markersize=15, color=INK)
+axis.annotate(
+    "merged; line: exact",
+    (result.cost / 1e6, -1.6),
+    (12, 0),
+    textcoords="offset points",
+    va="center",
+    color="C0",
+    weight="bold",
+)
+axis.annotate(
+    "each station alone",
+    (evaluations[order[10]].cost / 1e6, 10),
+    (-12, 0),
+    textcoords="offset points",
+    ha="right",
+    va="center",
+    color="C1",
+    weight="bold",
+)
+axis.set(xlabel="expected cost on all the data, millions", xlim=(0, None), yticks=[], ylim=(-2.8, N_STATIONS))
+axis.spines["left"].set_visible(False)
+axis.set_title("Centers of all, and of one")
+
+axis = axes["bytes"]
+axis.barh(
+    ["all points", f"{N_STATIONS} summaries"], [n_bytes / 1e6, n_bytes_sent / 1e6], color=["#9fb3c8", "C0"], height=0.6
+)
+axis.tick_params(axis="y", length=0)
+axis.spines["left"].set_visible(False)
+axis.set(xlabel="MB to send")
+plt.show()

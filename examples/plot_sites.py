@@ -29,8 +29,8 @@ plt.rcParams.update({"axes.prop_cycle": plt.cycler(color=BRIGHT), "grid.color": 
 # A node is an hour. Its realizations are six measurements of temperature and relative humidity. There are eight kinds
 # of weather, and a station knows about three of them well.
 rng = np.random.default_rng(3)
-KINDS = np.array([[1, 88], [8, 62], [13, 90], [18, 44], [23, 72], [28, 30], [31, 58], [36, 14]], dtype=float)
-N_STATIONS, N_HOURS = 16, 30_000
+KINDS = np.array([[1, 80], [8, 58], [13, 84], [18, 44], [23, 72], [28, 30], [31, 58], [36, 14]], dtype=float)
+N_STATIONS, N_HOURS = 16, 60_000
 
 
 def hours_at(station):
@@ -53,6 +53,16 @@ for station, hours in enumerate(data):
     own_centers.append(probi.solve(summary, n_clusters=8, n_init=4, random_state=0).centers)
 
 # %%
+# What is sent does not grow with what was read: a summary along the way.
+summary, n_read, n_bytes = probi.Summary(n_clusters=8, size=800, random_state=0), [], []
+for start in range(0, N_HOURS, 1000):
+    summary.update(data[0][start : start + 1000])
+    n_read.append(start + 1000)
+    n_bytes.append(len(summary.to_bytes()))
+raw_bytes = data[0].points.nbytes
+print(f"largest message {max(n_bytes) / 1e6:.1f} MB, points of a station {raw_bytes / 1e6:.1f} MB")
+
+# %%
 # In the middle, where no hour is ever seen.
 merged = probi.Summary.from_bytes(sent[0])
 for message in sent[1:]:
@@ -70,12 +80,11 @@ print(f"centers of one station cost {times.min():.1f} to {times.max():.1f} times
 # %%
 # Was the estimate right? Only here can we look, because the data of all the stations is in one place after all.
 exact = sum(probi.expected_cost(hours, result.centers) for hours in data)
-n_bytes_sent, n_bytes = sum(map(len, sent)), sum(hours.points.nbytes for hours in data)
 off = (exact - result.cost) / result.standard_error
 print(
     f"estimate {result.cost:,.0f} ± {result.standard_error:,.0f}, exact {exact:,.0f}: {off:+.1f} standard errors away"
 )
-print(f"sent: {n_bytes_sent / 1e6:.1f} MB; the points alone: {n_bytes / 1e6:.1f} MB")
+print(f"sent by all: {sum(map(len, sent)) / 1e6:.1f} MB instead of {N_STATIONS * raw_bytes / 1e6:.1f} MB")
 
 # %%
 # The picture
@@ -83,7 +92,7 @@ print(f"sent: {n_bytes_sent / 1e6:.1f} MB; the points alone: {n_bytes / 1e6:.1f}
 # Left: the coreset after the merge, larger marks for larger weights, and the eight centers. Right: what centers cost on
 # the data of all stations, with bars of two standard errors to each side.
 figure, axes = plt.subplot_mosaic(
-    [["weather", "costs"], ["bytes", "bytes"]], figsize=(7, 5.6), height_ratios=[5, 1], width_ratios=[1.1, 1]
+    [["weather", "costs"], ["bytes", "bytes"]], figsize=(7, 6.4), height_ratios=[2.6, 1], width_ratios=[1.1, 1]
 )
 coreset = merged.coreset()
 labels, (medians, _) = probi.assign(coreset, result.centers), probi.one_medians(coreset)
@@ -92,7 +101,7 @@ axis = axes["weather"]
 axis.scatter(*medians.T, s=0.06 * coreset.weights, c=colors[labels], alpha=0.55, linewidths=0)
 axis.scatter(*result.centers.T, s=90, c=colors, edgecolors="white", linewidths=1.8, zorder=3)
 axis.set(xlabel="temperature, °C", ylabel="relative humidity, %", ylim=(0, 102))
-axis.set_title(f"{merged.n_nodes:,} hours by {len(coreset)} weighted nodes")
+axis.set_title(f"{merged.n_nodes:,} hours in {len(coreset)} nodes")
 
 axis = axes["costs"]
 order = np.argsort(times)
@@ -127,10 +136,12 @@ axis.spines["left"].set_visible(False)
 axis.set_title("Centers of all, and of one")
 
 axis = axes["bytes"]
-axis.barh(
-    ["all points", f"{N_STATIONS} summaries"], [n_bytes / 1e6, n_bytes_sent / 1e6], color=["#9fb3c8", "C0"], height=0.6
-)
-axis.tick_params(axis="y", length=0)
-axis.spines["left"].set_visible(False)
-axis.set(xlabel="MB to send")
+for values, color, text in (
+    (np.array(n_read) * raw_bytes / N_HOURS, "C1", "all points"),
+    (np.array(n_bytes), "C0", "a summary"),
+):
+    axis.plot(np.array(n_read) / 1e3, values / 1e6, color=color, linewidth=2)
+    axis.annotate(text, (N_HOURS / 1e3 + 0.8, values[-1] / 1e6), va="center", annotation_clip=False)
+axis.set(xlabel="hours read by a station, thousands", ylabel="MB to send", xlim=(0, N_HOURS / 1e3), ylim=(0, None))
+axis.grid(axis="y")
 plt.show()

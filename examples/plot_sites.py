@@ -30,7 +30,7 @@ plt.rcParams.update({"axes.prop_cycle": plt.cycler(color=BRIGHT), "grid.color": 
 # of weather, and a station knows about three of them well.
 rng = np.random.default_rng(3)
 KINDS = np.array([[1, 80], [8, 58], [13, 84], [18, 44], [23, 72], [28, 30], [31, 58], [36, 14]], dtype=float)
-N_STATIONS, N_HOURS = 16, 60_000
+N_STATIONS, N_HOURS = 16, 45_000
 
 
 def hours_at(station):
@@ -55,9 +55,9 @@ for station, hours in enumerate(data):
 # %%
 # What is sent does not grow with what was read: a summary along the way.
 summary, n_read, n_bytes = probi.Summary(n_clusters=8, size=800, random_state=0), [], []
-for start in range(0, N_HOURS, 1000):
-    summary.update(data[0][start : start + 1000])
-    n_read.append(start + 1000)
+for start in range(0, N_HOURS, 1500):
+    summary.update(data[0][start : start + 1500])
+    n_read.append(start + 1500)
     n_bytes.append(len(summary.to_bytes()))
 raw_bytes = data[0].points.nbytes
 print(f"largest message {max(n_bytes) / 1e6:.1f} MB, points of a station {raw_bytes / 1e6:.1f} MB")
@@ -98,7 +98,7 @@ coreset = merged.coreset()
 labels, (medians, _) = probi.assign(coreset, result.centers), probi.one_medians(coreset)
 colors = np.array([*BRIGHT, "#bbbbbb", MUTED])[np.argsort(np.argsort(result.centers[:, 0]))]
 axis = axes["weather"]
-axis.scatter(*medians.T, s=0.06 * coreset.weights, c=colors[labels], alpha=0.55, linewidths=0)
+axis.scatter(*medians.T, s=0.04 * coreset.weights, c=colors[labels], alpha=0.55, linewidths=0)
 axis.scatter(*result.centers.T, s=90, c=colors, edgecolors="white", linewidths=1.8, zorder=3)
 axis.set(xlabel="temperature, °C", ylabel="relative humidity, %", ylim=(0, 102))
 axis.set_title(f"{merged.n_nodes:,} hours in {len(coreset)} nodes")

@@ -1,0 +1,80 @@
+"""
+How many clusters? An elbow with error bars
+===========================================
+
+The cost falls with every further cluster; where it stops falling steeply is a good number of them. To see that, one
+needs the cost for many numbers of clusters. With probi the data is read once: one *summary*, made for the largest
+number, serves all smaller ones.
+
+The curve of a summary is an estimate, and its bars say how good a one. The area below it is the nodes' own *spread*:
+no clustering, with however many centers, costs less.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import probi
+from probi.report import plot_elbow
+
+# sphinx_gallery_start_ignore
+# The look that the pictures of the gallery share; Paul Tol's "bright" colours are distinct for the colour-blind.
+INK, MUTED, LINE = "#1f2733", "#667080", "#d9dde3"
+BRIGHT = ["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377"]
+plt.rcParams.update({"font.size": 9.5, "text.color": INK, "figure.constrained_layout.use": True})
+plt.rcParams.update({"axes.edgecolor": MUTED, "axes.labelcolor": INK, "axes.linewidth": 0.6, "axes.titlesize": 10.5})
+plt.rcParams.update({"axes.spines.right": False, "axes.spines.top": False, "axes.titlelocation": "left"})
+plt.rcParams.update({"xtick.color": MUTED, "xtick.labelcolor": INK, "ytick.color": MUTED, "ytick.labelcolor": INK})
+plt.rcParams.update({"axes.prop_cycle": plt.cycler(color=BRIGHT), "grid.color": LINE, "grid.linewidth": 0.6})
+# sphinx_gallery_end_ignore
+# %%
+# 60,000 nodes with four realizations each, in seven groups: a pair, a triple, and two that stand alone.
+rng = np.random.default_rng(5)
+GROUPS = np.array([[0, 0], [4, 1], [14, 0], [17, 3], [13.5, 4], [3, 12], [14, 13]], dtype=float)
+middle = GROUPS[rng.integers(len(GROUPS), size=60_000)] + rng.normal(scale=0.7, size=(60_000, 2))
+nodes = probi.Nodes.from_dense(middle[:, None] + rng.normal(scale=0.6, size=(60_000, 4, 2)))
+
+# %%
+# One pass over the data, then twelve answers.
+summary = probi.Summary(n_clusters=12, random_state=0)
+summary.update(nodes)
+results = [probi.solve(summary, n_clusters=k, random_state=0) for k in range(1, 13)]
+print(summary)
+for result in results:
+    print(result)
+
+# %%
+# The lower bound is certified: so many per cent above the best possible clustering is the answer at most, whatever the
+# number of centers. With seven clusters little is left to win.
+for k in (1, 4, 7, 12):
+    result = results[k - 1]
+    print(f"k = {k:2d}: at most {result.cost / result.lower_bound - 1:.0%} above the optimum")
+
+# %%
+# Are the bars honest? We still have the data, so we can count how many estimates are within two standard errors.
+exact = np.array([probi.expected_cost(nodes, result.centers) for result in results])
+errors = np.array([(result.cost - cost) / result.standard_error for result, cost in zip(results, exact, strict=True)])
+print(f"{np.sum(np.abs(errors) < 2)} of {len(errors)} estimates are within two standard errors of the exact cost")
+
+# %%
+# The picture
+# -----------
+# Above: the elbow, with the exact costs as crosses. Below: what three, seven and eleven clusters look like, by nodes
+# that the summary keeps to be looked at.
+figure, axes = plt.subplot_mosaic([["elbow"] * 3, [3, 7, 11]], figsize=(7, 6.2), height_ratios=[1.4, 1])
+plot_elbow(results, chosen=6, ax=axes["elbow"])
+axes["elbow"].plot(range(1, 13), exact, marker="x", color=INK, linestyle="none", zorder=5)
+axes["elbow"].set_title(f"Twelve answers from one pass over {summary.n_nodes:,} nodes")
+
+some = summary.sample()[:1200]
+medians, _ = probi.one_medians(some)
+for k in (3, 7, 11):
+    centers = results[k - 1].centers
+    colors = np.array([*BRIGHT, "#bbbbbb", MUTED, "#994455", "#004488", "#997700"])[
+        np.argsort(np.argsort(centers @ [1, 0.3]))
+    ]
+    axes[k].scatter(*medians.T, s=4, c=colors[probi.assign(some, centers)], linewidths=0)
+    axes[k].scatter(*centers.T, s=70, c=colors, edgecolors="white", linewidths=1.5)
+    axes[k].set(aspect="equal", xticks=[], yticks=[])
+    axes[k].spines[:].set_visible(False)
+    axes[k].set_title(f"{k} clusters", loc="center")
+plt.show()

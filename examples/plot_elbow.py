@@ -29,25 +29,27 @@ plt.rcParams.update({"axes.prop_cycle": plt.cycler(color=BRIGHT), "grid.color": 
 # %%
 # 60,000 nodes with four realizations each, in seven groups: a pair, a triple, and two that stand alone.
 rng = np.random.default_rng(5)
-GROUPS = np.array([[0, 0], [4, 1], [14, 0], [17, 3], [13.5, 4], [3, 12], [14, 13]], dtype=float)
-middle = GROUPS[rng.integers(len(GROUPS), size=60_000)] + rng.normal(scale=0.7, size=(60_000, 2))
-nodes = probi.Nodes.from_dense(middle[:, None] + rng.normal(scale=0.6, size=(60_000, 4, 2)))
+GROUPS = np.array([[0, 0], [4.5, 1], [11, 0], [15, 3], [10.5, 4.5], [3, 8], [14, 10]], dtype=float)
+middle = GROUPS[rng.integers(len(GROUPS), size=60_000)] + rng.normal(scale=0.5, size=(60_000, 2))
+nodes = probi.Nodes.from_dense(middle[:, None] + rng.normal(scale=1.2, size=(60_000, 4, 2)))
 
 # %%
-# One pass over the data, then twelve answers.
-summary = probi.Summary(n_clusters=12, random_state=0)
+# One pass over the data, then eleven answers.
+ks = range(2, 13)
+summary = probi.Summary(n_clusters=max(ks), random_state=0)
 summary.update(nodes)
-results = [probi.solve(summary, n_clusters=k, random_state=0) for k in range(1, 13)]
+results = [probi.solve(summary, n_clusters=k, random_state=0) for k in ks]
 print(summary)
-for result in results:
-    print(result)
 
 # %%
-# The lower bound is certified: so many per cent above the best possible clustering is the answer at most, whatever the
-# number of centers. With seven clusters little is left to win.
-for k in (1, 4, 7, 12):
-    result = results[k - 1]
-    print(f"k = {k:2d}: at most {result.cost / result.lower_bound - 1:.0%} above the optimum")
+# The *excess* is what the centers cost beyond the spread: the only part that a further cluster can lower. And the lower
+# bound is certified for any number of centers, so it also says what could be saved at most.
+for k, result in zip(ks, results, strict=True):
+    saved = 1 - result.lower_bound / result.cost
+    print(
+        f"{k:2d} clusters: {result.cost:9,.0f} ± {result.standard_error:5,.0f}, excess {result.excess:9,.0f}, "
+        f"more clusters could save {saved:.0%} at most"
+    )
 
 # %%
 # Are the bars honest? We still have the data, so we can count how many estimates are within two standard errors.
@@ -58,23 +60,22 @@ print(f"{np.sum(np.abs(errors) < 2)} of {len(errors)} estimates are within two s
 # %%
 # The picture
 # -----------
-# Above: the elbow, with the exact costs as crosses. Below: what three, seven and eleven clusters look like, by nodes
-# that the summary keeps to be looked at.
-figure, axes = plt.subplot_mosaic([["elbow"] * 3, [3, 7, 11]], figsize=(7, 6.2), height_ratios=[1.4, 1])
-plot_elbow(results, chosen=6, ax=axes["elbow"])
-axes["elbow"].plot(range(1, 13), exact, marker="x", color=INK, linestyle="none", zorder=5)
-axes["elbow"].set_title(f"Twelve answers from one pass over {summary.n_nodes:,} nodes")
+# Above: the elbow, with bars of two standard errors to each side and the exact costs as crosses. Below: what three, seven
+# and eleven clusters look like, by some nodes that the summary keeps.
+figure, axes = plt.subplot_mosaic([["elbow"] * 3, [3, 7, 11]], figsize=(7, 5.6), height_ratios=[2, 1])
+plot_elbow(results, chosen=ks.index(7), ax=axes["elbow"])
+axes["elbow"].plot(ks, exact, marker="x", color=INK, linestyle="none", zorder=5)
+axes["elbow"].set_title(f"Eleven answers from one pass over {summary.n_nodes:,} nodes")
 
-some = summary.sample()[:1200]
+some = summary.sample()[:1000]
 medians, _ = probi.one_medians(some)
+more_colors = np.array([*BRIGHT, "#bbbbbb", MUTED, "#994455", "#004488", "#997700"])
 for k in (3, 7, 11):
-    centers = results[k - 1].centers
-    colors = np.array([*BRIGHT, "#bbbbbb", MUTED, "#994455", "#004488", "#997700"])[
-        np.argsort(np.argsort(centers @ [1, 0.3]))
-    ]
-    axes[k].scatter(*medians.T, s=4, c=colors[probi.assign(some, centers)], linewidths=0)
-    axes[k].scatter(*centers.T, s=70, c=colors, edgecolors="white", linewidths=1.5)
-    axes[k].set(aspect="equal", xticks=[], yticks=[])
+    centers = results[ks.index(k)].centers
+    colors = more_colors[np.argsort(np.argsort(centers @ [1, 0.3]))]
+    axes[k].scatter(*medians.T, s=5, c=colors[probi.assign(some, centers)], linewidths=0)
+    axes[k].scatter(*centers.T, s=60, c=colors, edgecolors="white", linewidths=1.5)
+    axes[k].set(aspect="equal", xticks=[], yticks=[], xlim=(-3, 18), ylim=(-3, 12.5))
     axes[k].spines[:].set_visible(False)
     axes[k].set_title(f"{k} clusters", loc="center")
 plt.show()

@@ -1,0 +1,94 @@
+"""
+Ordinary points with outliers
+=============================
+
+probi is a k-median library for ordinary points, too: an array of shape (n, d) is a set of *certain* nodes, and
+:class:`probi.PLloyd` is a scikit-learn estimator like any other.
+
+k-means squares distances, so a few points far away weigh as much as whole clusters, and it gives them centers that the
+clusters need. k-median does not square, and can take more of that. How much more?
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.cluster import KMeans
+
+import probi
+
+# sphinx_gallery_start_ignore
+# The look that the pictures of the gallery share; Paul Tol's "bright" colours are distinct for the colour-blind.
+INK, MUTED, LINE = "#1f2733", "#667080", "#d9dde3"
+BRIGHT = ["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377"]
+plt.rcParams.update({"font.size": 9.5, "text.color": INK, "figure.constrained_layout.use": True})
+plt.rcParams.update({"axes.edgecolor": MUTED, "axes.labelcolor": INK, "axes.linewidth": 0.6, "axes.titlesize": 10.5})
+plt.rcParams.update({"axes.spines.right": False, "axes.spines.top": False, "axes.titlelocation": "left"})
+plt.rcParams.update({"xtick.color": MUTED, "xtick.labelcolor": INK, "ytick.color": MUTED, "ytick.labelcolor": INK})
+plt.rcParams.update({"axes.prop_cycle": plt.cycler(color=BRIGHT), "grid.color": LINE, "grid.linewidth": 0.6})
+# sphinx_gallery_end_ignore
+# %%
+# Five clusters of 200 points, and outliers in a box around them.
+rng = np.random.default_rng(2)
+TRUE = np.array([[0, 0], [6, 1], [2, 6], [8, 7], [4, 11]], dtype=float)
+
+
+def points_of(n_outliers, half_width):
+    """Points of five clusters, and then outliers in a square of that half width around their middle."""
+    inside = np.repeat(TRUE, 200, axis=0) + rng.normal(scale=0.8, size=(1000, 2))
+    return np.concatenate([inside, TRUE.mean(axis=0) + rng.uniform(-half_width, half_width, size=(n_outliers, 2))])
+
+
+def off_by(centers):
+    """Mean distance from a true center to the nearest one that was found."""
+    return probi.expected_cost(probi.Nodes.from_points(TRUE), centers) / len(TRUE)
+
+
+X = points_of(30, half_width=60)
+k_means = KMeans(5, n_init=10, random_state=0).fit(X)
+k_median = probi.PLloyd(5, random_state=0).fit(X)
+for model in (k_means, k_median):
+    print(f"{type(model).__name__:6s} centers off by {off_by(model.cluster_centers_):.2f}")
+
+# %%
+# Three per cent of outliers, farther and farther away. No method is safe for ever: at some distance a center for
+# outliers is worth its price in the sum of distances as well. Means over five draws.
+widths = np.array([10, 20, 40, 60, 80, 120, 160, 240, 320])
+off = np.zeros((2, len(widths)))
+for j, width in enumerate(widths):
+    for _ in range(5):
+        again = points_of(30, half_width=width)
+        for row, model in enumerate((KMeans(5, n_init=4, random_state=0), probi.PLloyd(5, random_state=0))):
+            off[row, j] += off_by(model.fit(again).cluster_centers_) / 5
+print("half width  " + "".join(f"{width:6d}" for width in widths))
+for name, line in zip(("k-means", "k-median"), off, strict=True):
+    print(f"{name:12s}" + "".join(f"{value:6.2f}" for value in line))
+
+# %%
+# The picture
+# -----------
+# The same points twice, in the colour of their center. Crosses are the true centers, large dots those that were found.
+figure, axes = plt.subplot_mosaic([["means", "median"], ["far", "far"]], figsize=(7, 6.4), height_ratios=[1.55, 1])
+for name, model, title in (("means", k_means, "k-means"), ("median", k_median, "k-median (probi)")):
+    axis, centers = axes[name], model.cluster_centers_
+    colors = np.array(BRIGHT)[np.argsort(np.argsort(np.hypot(*(centers - TRUE[4]).T)))]
+    axis.scatter(*X.T, s=7, c=colors[model.labels_], linewidths=0)
+    axis.scatter(*centers.T, s=110, c=colors, edgecolors="white", linewidths=1.8, zorder=3)
+    axis.scatter(*TRUE.T, marker="+", s=90, color=INK, linewidths=1.2, zorder=4)
+    axis.set(aspect="equal", xlim=(-58, 66), ylim=(-57, 67))
+    axis.set_title(f"{title}: off by {off_by(centers):.1f}")
+
+axis = axes["far"]
+for line, name, color in zip(off, ("k-means", "k-median"), ("C1", "C0"), strict=True):
+    axis.plot(widths, line, color=color, marker="o", markersize=4, linewidth=2)
+    axis.annotate(name, (widths[-1], line[-1]), (8, 0), textcoords="offset points", va="center", annotation_clip=False)
+axis.set(
+    xlabel="half width of the square with the outliers",
+    ylabel="centers off by",
+    xscale="log",
+    xticks=widths,
+    xticklabels=widths,
+    ylim=(0, None),
+)
+axis.minorticks_off()
+axis.grid(axis="y")
+axis.set_title("3 % outliers, farther and farther away")
+plt.show()

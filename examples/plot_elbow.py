@@ -60,8 +60,8 @@ print(f"{np.sum(np.abs(errors) < 2)} of {len(errors)} estimates are within two s
 # %%
 # The picture
 # -----------
-# Above: the elbow, with bars of two standard errors to each side and the exact costs as crosses. Below: what three, seven
-# and eleven clusters look like, by some nodes that the summary keeps.
+# Above: the elbow, with bars of two standard errors to each side, and the exact costs as crosses. Below: what three,
+# seven and eleven clusters look like, by some nodes that the summary keeps.
 figure, axes = plt.subplot_mosaic([["elbow"] * 3, [3, 7, 11]], figsize=(7, 5.6), height_ratios=[2, 1])
 plot_elbow(results, chosen=ks.index(7), ax=axes["elbow"])
 axes["elbow"].plot(ks, exact, marker="x", color=INK, linestyle="none", zorder=5)

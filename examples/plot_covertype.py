@@ -1,0 +1,85 @@
+"""
+Covertype at scale
+==================
+
+How large must a *summary* be, and what does it cost in time? The answer for the data set of the paper, Forest Covertype:
+581,012 pieces of land with 54 attributes, of which ten neighbours at a time are one *node*, as in the paper.
+
+The data set does not come with probi. If the folder named by the environment variable ``PROBI_DATA`` has a file
+``covertype.parquet``, it is used; if not, **made-up data of the same shape** takes its place, and the picture says so.
+"""
+
+import os
+import time
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pyarrow.parquet as pq
+
+import probi
+
+# sphinx_gallery_start_ignore
+# The look that the pictures of the gallery share; Paul Tol's "bright" colours are distinct for the colour-blind.
+INK, MUTED, LINE = "#1f2733", "#667080", "#d9dde3"
+BRIGHT = ["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377"]
+plt.rcParams.update({"font.size": 9.5, "text.color": INK, "figure.constrained_layout.use": True})
+plt.rcParams.update({"axes.edgecolor": MUTED, "axes.labelcolor": INK, "axes.linewidth": 0.6, "axes.titlesize": 10.5})
+plt.rcParams.update({"axes.spines.right": False, "axes.spines.top": False, "axes.titlelocation": "left"})
+plt.rcParams.update({"xtick.color": MUTED, "xtick.labelcolor": INK, "ytick.color": MUTED, "ytick.labelcolor": INK})
+plt.rcParams.update({"axes.prop_cycle": plt.cycler(color=BRIGHT), "grid.color": LINE, "grid.linewidth": 0.6})
+# sphinx_gallery_end_ignore
+# %%
+# The stand-in has as many rows, ten measured columns and 44 of zeros and ones, and neighbours that are alike; nothing
+# else of it is true.
+N_ROWS = 581_012
+
+
+def stand_in():
+    """Rows that wander around some made-up kinds of land."""
+    rng = np.random.default_rng(0)
+    kind = np.repeat(rng.integers(30, size=N_ROWS // 50 + 1), 50)[:N_ROWS]
+    measured = rng.normal(size=(30, 10), scale=700)[kind] + rng.normal(size=(N_ROWS, 10), scale=60)
+    measured += np.repeat(rng.normal(size=(N_ROWS // 50 + 1, 10), scale=300), 50, axis=0)[:N_ROWS]
+    return np.concatenate([measured, rng.random((30, 44))[kind] < 0.1], axis=1).astype(np.float32)
+
+
+path = Path(os.environ.get("PROBI_DATA", "data")) / "covertype.parquet"
+if path.is_file():
+    name = "Covertype"
+    table = pq.read_table(path).drop_columns(["Cover_Type"])
+    rows = np.column_stack([column.to_numpy() for column in table.columns]).astype(np.float32)
+else:
+    name = "Stand-in for Covertype"
+    rows = stand_in()
+nodes = probi.Nodes.from_groups(rows, size=10)
+print(name)
+print(nodes)
+
+# %%
+# The yardstick: solve on all nodes.
+K = 10
+start = time.perf_counter()
+full = probi.solve(nodes, n_clusters=K, n_init=3, random_state=0)
+full_seconds = time.perf_counter() - start
+print(full)
+print(f"took {full_seconds:.1f} s")
+
+# %%
+# Summaries of several sizes, three of each. Times are for reading all nodes and for solving the summary; the cost is
+# that of the centers on **all** nodes, exactly.
+sizes = np.array([50, 100, 200, 500, 1000, 2000, 5000])
+reading, solving, costs = np.zeros((3, len(sizes), 3))
+for j, size in enumerate(sizes):
+    for seed in range(3):
+        summary = probi.Summary(n_clusters=K, size=int(size), random_state=seed)
+        start = time.perf_counter()
+        summary.update(nodes)
+        reading[j, seed] = time.perf_counter() - start
+        start = time.perf_counter()
+        result = probi.solve(summary, n_clusters=K, random_state=seed)
+        solving[j, seed] = time.perf_counter() - start
+        costs[j, seed] = probi.expected_cost(nodes, result.centers)
+above = 100 * (costs / full.cost - 1)
+for size, *values in zip(sizes, reading.mean(axis=1), solving.mean(axis=1), above.mean(axis=1), strict=True):
+    print("{:5d} nodes: read in {:.2f} s, solved in {:.2f} s, {:+.2f} % above all nodes".format(size, *values))

@@ -77,6 +77,12 @@ for name, model, title in (("means", k_means, "k-means"), ("median", k_median, "
     axis.set(aspect="equal", xlim=(-52, 52), ylim=(-52, 52), xticks=(-50, 0, 50), yticks=(-50, 0, 50))
     axis.set_title(f"{title}: off by {off_by(centers):.1f}")
 
+lost = max(k_means.cluster_centers_, key=np.linalg.norm)
+shared = max(TRUE, key=lambda center: np.min(np.linalg.norm(k_means.cluster_centers_ - center, axis=1)))
+for text, place, shift in (("a center for outliers", lost, (-4, -22)), ("two clusters share one", shared, (-12, 40))):
+    arrow = {"arrowstyle": "-", "color": MUTED, "shrinkB": 6}
+    axes["means"].annotate(text, place, shift, textcoords="offset points", ha="center", arrowprops=arrow, zorder=5)
+
 axis = axes["far"]
 for line, name, color in zip(off, ("k-means", "k-median"), ("C1", "C0"), strict=True):
     axis.plot(widths, line, color=color, marker="o", markersize=4, linewidth=2)

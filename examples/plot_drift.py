@@ -2,12 +2,13 @@
 A live stream that drifts
 =========================
 
-A summary remembers everything it has read, and gives all of it the same weight. That is right as long as the world
-stands still. When clusters move, the past should fade: ``summary.scale(0.8)`` between two batches takes a fifth of the
-weight from all that came before, and costs next to nothing.
+A summary remembers everything it has read, and gives all of it the same weight. That is
+right as long as the world stands still. When clusters move, the past should fade:
+``summary.scale(0.8)`` between two batches takes a fifth of the weight from all that
+came before, and costs next to nothing.
 
-Here three fleets of vehicles report GPS fixes with error ellipses, hour after hour. Two fleets move, and the third
-stops after 30 hours and goes on elsewhere.
+Here three fleets of vehicles report GPS fixes with error ellipses, hour after hour. Two
+fleets move slowly; the third stands still and after 30 hours is suddenly elsewhere.
 """
 
 import matplotlib.pyplot as plt
@@ -16,33 +17,45 @@ import numpy as np
 import probi
 
 # sphinx_gallery_start_ignore
-# The look that the pictures of the gallery share; Paul Tol's "bright" colours are distinct for the colour-blind.
+# The look that the pictures of the gallery share. Colours: Paul Tol's "bright" scheme,
+# distinct for the colour-blind.
 INK, MUTED, LINE = "#1f2733", "#667080", "#d9dde3"
 BRIGHT = ["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377"]
-plt.rcParams.update({"font.size": 9.5, "text.color": INK, "figure.constrained_layout.use": True})
-plt.rcParams.update({"axes.edgecolor": MUTED, "axes.labelcolor": INK, "axes.linewidth": 0.6, "axes.titlesize": 10.5})
-plt.rcParams.update({"axes.spines.right": False, "axes.spines.top": False, "axes.titlelocation": "left"})
-plt.rcParams.update({"xtick.color": MUTED, "xtick.labelcolor": INK, "ytick.color": MUTED, "ytick.labelcolor": INK})
-plt.rcParams.update({"axes.prop_cycle": plt.cycler(color=BRIGHT), "grid.color": LINE, "grid.linewidth": 0.6})
+LOOK = {
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.6,
+    "axes.prop_cycle": plt.cycler(color=BRIGHT),
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10.5,
+    "figure.constrained_layout.use": True,
+    "font.size": 9.5,
+    "grid.color": LINE,
+    "grid.linewidth": 0.6,
+    "text.color": INK,
+    "xtick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.color": MUTED,
+    "ytick.labelcolor": INK,
+}
+plt.rcParams.update(LOOK)
 # sphinx_gallery_end_ignore
 # %%
-# Where the fleets are, in kilometres, and what they report in an hour: 100 positions each, every one a node whose
-# realizations stand for its error ellipse.
+# Where the fleets are, in kilometres, and what they report in an hour: 100 positions
+# each, every one a node whose realizations stand for its error ellipse.
 rng = np.random.default_rng(8)
 HOURS = np.arange(60)
 turn = np.pi * HOURS / 59
-fleets = np.stack(
-    [
-        np.column_stack([-20 * np.cos(turn), 12 * np.sin(turn)]),  # over the north, from west to east
-        np.column_stack([16 * np.cos(turn), -6 - 9 * np.sin(turn)]),  # under the south, from east to west
-        np.where(HOURS[:, None] < 30, [0.0, -2.0], [-14.0, -22.0]),  # stands, then stands elsewhere
-    ],
-    axis=1,
-)
+north = np.column_stack([-20 * np.cos(turn), 12 * np.sin(turn)])
+south = np.column_stack([16 * np.cos(turn), -6 - 9 * np.sin(turn)])
+third = np.where(HOURS[:, None] < 30, [0.0, -2.0], [-14.0, -22.0])
+fleets = np.stack([north, south, third], axis=1)
 
 
 def hour_of_fixes(hour):
-    """Nodes of an hour: vehicles around the middle of their fleet, with errors of 1 to 3 km."""
+    """Vehicles around the middle of their fleet, with errors of 1 to 3 km."""
     places = np.repeat(fleets[hour], 100, axis=0) + rng.normal(scale=1.5, size=(300, 2))
     errors = rng.uniform(1, 3, size=300)
     return probi.Nodes.from_gaussian(places, errors**2)
@@ -59,50 +72,59 @@ for hour in HOURS:
     fading.scale(KEPT)
     for name, summary in (("remembers all", remembering), ("fades", fading)):
         summary.update(fixes)
-        found[name].append(probi.solve(summary, n_clusters=3, n_init=4, random_state=0).centers)
+        result = probi.solve(summary, n_clusters=3, n_init=4, random_state=0)
+        found[name].append(result.centers)
 print(remembering)
 print(fading)
 
 # %%
-# The mass says how much the fading one still holds: in the long run :math:`1 / (1 - 0.8) = 5` hours of reports.
+# The mass says how much the fading one still holds: in the long run 1 / (1 − 0.8) hours
+# of reports.
 print(f"mass {fading.mass:.0f}, which is {fading.mass / 300:.2f} hours")
 
 
 # %%
-# How far are the centers from the fleets? A center may serve two fleets while another serves none, so this is the mean
-# distance from each fleet to its nearest center.
+# How far are the centers from the fleets? A center may serve two fleets while another
+# serves none, so this is the mean distance from each fleet to its nearest center.
 def off_by(centers, hour):
     """Mean distance from the fleets to the nearest center, km."""
     return probi.expected_cost(probi.Nodes.from_points(fleets[hour]), centers) / 3
 
 
-off = {name: np.array([off_by(c, h) for c, h in zip(centers, HOURS, strict=True)]) for name, centers in found.items()}
+off = {
+    name: np.array([off_by(c, h) for c, h in zip(centers, HOURS, strict=True)])
+    for name, centers in found.items()
+}
 for name, values in off.items():
+    first, last = values[:10].mean(), values[-10:].mean()
     print(
-        f"{name}: {values[:10].mean():.1f} km off in the first ten hours, {values[-10:].mean():.1f} km in the last ten"
+        f"{name}: off by {first:.1f} km in the first ten hours, {last:.1f} in the last"
     )
 
 # %%
 # The picture
 # -----------
-# Above: grey lines are the ways of the fleets, dots the centers after every hour. Time runs from light to dark.
+# Above: grey lines are the ways of the fleets, dots the centers after every hour. Time
+# runs from light to dark.
+quiet = {"textcoords": "offset points", "color": MUTED}
 figure, axes = plt.subplot_mosaic(
-    [["remembers all", "fades"], ["off", "off"]], figsize=(7, 6.1), height_ratios=[1.25, 1]
+    [["remembers all", "fades"], ["off", "off"]],
+    figsize=(7, 6.1),
+    height_ratios=[1.25, 1],
 )
 for name, color, title in (
     ("remembers all", "Reds", "All hours count alike"),
     ("fades", "Blues", f"Scaled by {KEPT} every hour"),
 ):
     axis = axes[name]
-    for fleet in range(3):
-        way = fleets[:, fleet] if fleet < 2 else fleets[[0], fleet]
+    for way in (north, south):
         axis.plot(*way.T, color=LINE, linewidth=7, solid_capstyle="round", zorder=1)
-    axis.scatter(*fleets[[0, -1], 2].T, s=300, color=LINE, linewidths=0, zorder=1)
+    axis.scatter(*third.T, s=300, color=LINE, linewidths=0, zorder=1)
     for hour, centers in zip(HOURS, found[name], strict=True):
         shade = plt.get_cmap(color)(0.25 + 0.7 * hour / 59)
         axis.scatter(*centers.T, s=16, color=shade, linewidths=0, zorder=2 + hour / 60)
-    axis.annotate("hours 0 to 29", fleets[0, 2], (0, 12), textcoords="offset points", ha="center", color=MUTED)
-    axis.annotate("hours 30 to 59", fleets[-1, 2], (0, 12), textcoords="offset points", ha="center", color=MUTED)
+    for text, place in (("hours 0 to 29", third[0]), ("hours 30 to 59", third[-1])):
+        axis.annotate(text, place, (0, -20), ha="center", **quiet)
     axis.set(xlim=(-26, 26), ylim=(-27, 15), aspect="equal", xlabel="east, km")
     axis.set_title(title)
 axes["remembers all"].set_ylabel("north, km")
@@ -112,10 +134,9 @@ for (name, values), color in zip(off.items(), ("C1", "C0"), strict=True):
     axis.plot(HOURS, values, color=color, linewidth=2)
     axis.annotate(name, (60, values[-1]), va="center", annotation_clip=False)
 axis.axvline(30, color=MUTED, linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
-axis.annotate(
-    "the third fleet moves", (30, axis.get_ylim()[1]), (-4, -8), textcoords="offset points", ha="right", color=MUTED
-)
-axis.set(xlabel="hour", ylabel="fleet to nearest center, km", xlim=(0, 59), ylim=(0, None), xticks=range(0, 60, 10))
+axis.annotate("the third fleet jumps", (30, 17), (-5, -4), ha="right", **quiet)
+axis.set(xlim=(0, 59), ylim=(0, None), xticks=range(0, 60, 10))
+axis.set(xlabel="hour", ylabel="fleet to nearest center, km")
 axis.grid(axis="y")
 axis.set_title("How far the centers are off")
 plt.show()

@@ -2,11 +2,13 @@
 Forecasts of a hurricane
 ========================
 
-Hurricane Otis hit Acapulco on 25 October 2023. Four times a day before that, the GEFS ensemble had computed its future
-31 times, from slightly different starts. Where will the storm be in 48 hours? There are 31 answers, and together they
-are **one** uncertain object: a *node* with 31 *realizations* of probability 1/31 each.
+Hurricane Otis hit Acapulco on 25 October 2023. Four times a day before that, the GEFS
+ensemble had computed its future 31 times, from slightly different starts. Where will
+the storm be in 48 hours? There are 31 answers, and together they are **one** uncertain
+object: a *node* with 31 *realizations* of probability 1/31 each.
 
-This script clusters all those nodes, each as a whole, and asks how much of the cost is the forecasts' own doubt.
+This script clusters all those nodes, each as a whole, and asks how much of the cost is
+the forecasts' own doubt.
 """
 
 from importlib.resources import files
@@ -23,89 +25,119 @@ from probi.io.otis import otis_table
 from probi.report import plot_clusters
 
 # sphinx_gallery_start_ignore
-# The look that the pictures of the gallery share; Paul Tol's "bright" colours are distinct for the colour-blind.
+# The look that the pictures of the gallery share. Colours: Paul Tol's "bright" scheme,
+# distinct for the colour-blind.
 INK, MUTED, LINE = "#1f2733", "#667080", "#d9dde3"
 BRIGHT = ["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377"]
-plt.rcParams.update({"font.size": 9.5, "text.color": INK, "figure.constrained_layout.use": True})
-plt.rcParams.update({"axes.edgecolor": MUTED, "axes.labelcolor": INK, "axes.linewidth": 0.6, "axes.titlesize": 10.5})
-plt.rcParams.update({"axes.spines.right": False, "axes.spines.top": False, "axes.titlelocation": "left"})
-plt.rcParams.update({"xtick.color": MUTED, "xtick.labelcolor": INK, "ytick.color": MUTED, "ytick.labelcolor": INK})
-plt.rcParams.update({"axes.prop_cycle": plt.cycler(color=BRIGHT), "grid.color": LINE, "grid.linewidth": 0.6})
+LOOK = {
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.6,
+    "axes.prop_cycle": plt.cycler(color=BRIGHT),
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10.5,
+    "figure.constrained_layout.use": True,
+    "font.size": 9.5,
+    "grid.color": LINE,
+    "grid.linewidth": 0.6,
+    "text.color": INK,
+    "xtick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.color": MUTED,
+    "ytick.labelcolor": INK,
+}
+plt.rcParams.update(LOOK)
 # sphinx_gallery_end_ignore
 # %%
-# The forecasts come with probi, as a table in the *long* layout: one row a realization. The columns ``init`` (start of
-# the forecast) and ``tau`` (hours ahead) name the node.
-degrees = probi.Nodes.from_table(otis_table(), layout="long", id=["init", "tau"], features=["lon", "lat"])
+# The forecasts come with probi, as a table in the *long* layout: one row a realization.
+# The columns ``init`` (start of the forecast) and ``tau`` (hours ahead) name the node.
+degrees = probi.Nodes.from_table(
+    otis_table(), layout="long", id=["init", "tau"], features=["lon", "lat"]
+)
 print(degrees)
 
 # %%
-# The mass is smaller than the number of nodes: a member of the ensemble that has lost the storm is probability that is
-# not there.
+# The mass is smaller than the number of nodes: a member of the ensemble that has lost
+# the storm is probability that is not there.
 #
-# Degrees are not distances, so longitude and latitude become points on a sphere, in kilometres. The clustering happens
-# there, and ``space.originals`` leads back.
+# Degrees are not distances, so longitude and latitude become points on a sphere, in
+# kilometres. The clustering happens there, and ``space.originals`` leads back.
 space = Space(("lon", "lat"), lonlat=("lon", "lat"))
 nodes = space.nodes(degrees)
 result = probi.solve(nodes, n_clusters=6, random_state=7)
 print(result)
-print(f"{result.spread_cost / result.cost:.0%} of the cost is spread, which no centers can change.")
+print(f"Of the cost, {result.spread_cost / result.cost:.0%} is spread.")
 
 # %%
-# The spread of a node is its expected distance to the best single position that one could name for it: how sure a
-# forecast is of itself.
+# The spread of a node is its expected distance to the best single position that one
+# could name for it: how unsure a forecast is of itself. No centers can change that.
 _, spreads = probi.one_medians(nodes)
 hours = degrees.ids["tau"]
 ahead = np.arange(0, 169, 12)
-low, middle, high = np.transpose([np.percentile(spreads[hours == h], [25, 50, 75]) for h in ahead])
+low, middle, high = np.transpose(
+    [np.percentile(spreads[hours == h], [25, 50, 75]) for h in ahead]
+)
 for h in (0, 48, 120):
-    seen = nodes.mass[hours == h].mean()
+    spread, seen = np.median(spreads[hours == h]), nodes.mass[hours == h].mean()
     print(
-        f"{h:3d} hours ahead: spread {np.median(spreads[hours == h]):3.0f} km, {seen:.0%} of the members see the storm"
+        f"{h:3d} hours ahead: spread {spread:3.0f} km, seen by {seen:.0%} of the members"
     )
 
 # %%
-# The same file holds where the storm really was: ``CARQ``, the analysis made at the time.
+# The same file holds where the storm really was: ``CARQ``, the analysis made at the
+# time.
 with (files("probi") / "data" / "hurricane_otis_adeck.parquet").open("rb") as file:
     deck = pq.read_table(file, columns=["init", "tech", "tau", "lon", "lat", "vmax"])
-analysis = deck.filter((pc.field("tech").cast("string") == "CARQ") & (pc.field("tau") == 0)).to_pylist()
-track = {row["init"]: row for row in analysis}  # several rows a time, with the same position
+analysis = (pc.field("tech").cast("string") == "CARQ") & (pc.field("tau") == 0)
+# Several rows a time, with the same position: one of them is enough.
+track = {row["init"]: row for row in deck.filter(analysis).to_pylist()}
 worst = max(track.values(), key=lambda row: row["vmax"])
-print(f"At its worst: {worst['vmax']} knots at {worst['lat']:.1f} north, {-worst['lon']:.1f} west")
+print(
+    "At its worst: {vmax} knots at latitude {lat:.1f}, longitude {lon:.1f}".format(
+        **worst
+    )
+)
 
 # %%
 # The picture
 # -----------
-# Faint dots are realizations, solid ones the medians of nodes, numbered discs the six centers; a dashed ellipse is one
-# standard deviation of the realizations of a cluster. The black line is what happened.
+# Faint dots are realizations, solid ones the medians of nodes, numbered discs the six
+# centers; a dashed ellipse is one standard deviation of the realizations of a cluster.
+# The black line is what happened.
 figure, (chart, strip) = plt.subplots(2, 1, figsize=(7, 7.4), height_ratios=[3.3, 1])
-plot_clusters(result, nodes, features=["lon", "lat"], original=space.originals, ax=chart)
-halo = [withStroke(linewidth=3, foreground="white")]
+names = ["lon", "lat"]
+plot_clusters(result, nodes, features=names, original=space.originals, ax=chart)
+halo = [withStroke(linewidth=3.5, foreground="white")]
+text_style = {"textcoords": "offset points", "zorder": 6, "path_effects": halo}
 path = np.array([(row["lon"], row["lat"]) for row in track.values()])
-chart.plot(*path.T, color=INK, linewidth=2, zorder=4, path_effects=[withStroke(linewidth=4.5, foreground="white")])
+chart.plot(*path.T, color="white", linewidth=4.5, zorder=4)
+chart.plot(*path.T, color=INK, linewidth=2, zorder=4)
 for init, text, shift, side in (
     (2023101818, "18 October", (9, -4), "left"),
     (2023102300, "23 October", (-9, 0), "right"),
     (worst["init"], f"25 October, {worst['vmax']} knots", (9, 20), "left"),
 ):
     spot = track[init]["lon"], track[init]["lat"]
-    chart.plot(*spot, marker="o", color=INK, markeredgecolor="white", markersize=7, zorder=6)
-    chart.annotate(
-        text, spot, shift, textcoords="offset points", ha=side, va="center", weight="bold", zorder=6, path_effects=halo
-    )
+    chart.scatter(*spot, s=50, color=INK, edgecolors="white", zorder=6)
+    chart.annotate(text, spot, shift, ha=side, va="center", weight="bold", **text_style)
 for city, lon, lat in (
     ("Acapulco", -99.88, 16.86),
     ("Puerto Escondido", -97.07, 15.86),
     ("Manzanillo", -104.32, 19.05),
 ):
-    chart.plot(lon, lat, marker="D", color="white", markeredgecolor=INK, markersize=5, zorder=7)
-    chart.annotate(city, (lon, lat), (7, 3), textcoords="offset points", zorder=6, path_effects=halo)
+    chart.scatter(lon, lat, s=26, marker="D", color="white", edgecolors=INK, zorder=7)
+    chart.annotate(city, (lon, lat), (7, 3), **text_style)
 chart.set_aspect(1 / np.cos(np.radians(14)), adjustable="box")
 chart.set(xlim=(-110, -88), ylim=(6, 20.5), xticks=range(-110, -88, 5))
 chart.set(xlabel="longitude, degrees east", ylabel="latitude, degrees north")
-chart.set_title(f"Otis as forecast: {len(nodes)} nodes, {nodes.n_realizations:,} realizations, 6 clusters")
+title = f"Otis as forecast: {len(nodes)} nodes, {nodes.n_realizations:,} realizations"
+chart.set_title(f"{title}, {len(result.centers)} clusters")
 
 strip.fill_between(ahead, low, high, color="C0", alpha=0.25, linewidth=0)
 strip.plot(ahead, middle, color="C0", linewidth=2)
-strip.set(xlabel="hours ahead", ylabel="spread, km", xticks=ahead[::2], xlim=(0, 168), ylim=(0, None))
+strip.set(xlim=(0, 168), ylim=(0, None), xticks=ahead[::2])
+strip.set(xlabel="hours ahead", ylabel="spread, km")
 strip.set_title("How unsure the forecasts were: spread of a node, median and quartiles")
 plt.show()

@@ -54,13 +54,12 @@ N_ROWS = 581_012
 
 
 def stand_in():
-    """Rows that wander around some made-up kinds of land."""
+    """Rows of made-up land, of which 50 at a time are neighbours."""
     rng = np.random.default_rng(0)
-    kind = np.repeat(rng.integers(30, size=N_ROWS // 50 + 1), 50)[:N_ROWS]
-    places = np.repeat(rng.normal(size=(N_ROWS // 50 + 1, 10)), 50, axis=0)[:N_ROWS]
-    noise = rng.normal(size=(N_ROWS, 10))
-    measured = 700 * rng.normal(size=(30, 10))[kind] + 300 * places + 60 * noise
-    flags = (rng.random((30, 44)) < 0.1)[kind]
+    land = rng.normal(size=(N_ROWS // 50 + 1, 4)) * [1500, 1000, 500, 300]
+    land = np.repeat(land, 50, axis=0)[:N_ROWS]
+    measured = land @ rng.normal(size=(4, 10)) / 2 + 60 * rng.normal(size=(N_ROWS, 10))
+    flags = land @ rng.normal(size=(4, 44)) > 3000
     return np.concatenate([measured, flags], axis=1).astype(np.float32)
 
 

@@ -94,11 +94,7 @@ analysis = (pc.field("tech").cast("string") == "CARQ") & (pc.field("tau") == 0)
 # Several rows a time, with the same position: one of them is enough.
 track = {row["init"]: row for row in deck.filter(analysis).to_pylist()}
 worst = max(track.values(), key=lambda row: row["vmax"])
-print(
-    "At its worst: {vmax} knots at latitude {lat:.1f}, longitude {lon:.1f}".format(
-        **worst
-    )
-)
+print("At its worst: {vmax} knots at {lat:.1f} north, {lon:.1f} east".format(**worst))
 
 # %%
 # The picture

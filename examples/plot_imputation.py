@@ -63,7 +63,7 @@ def with_gaps(share, seed):
     return np.where(gaps, np.nan, X)
 
 
-def drawn(Z, seed, n=12):
+def drawn(Z, seed, n=10):
     """Several versions of each row, (n_rows, n, n_features)."""
     imputer = IterativeImputer(
         sample_posterior=True, max_iter=5, min_value=0.0, random_state=seed
@@ -103,7 +103,7 @@ for text, rows in (("all do", agree.all(axis=1)), ("not all", ~agree.all(axis=1)
 # %%
 # More and more gaps, each time with three patterns of them. The mean of the draws is a
 # point again: a better one than the column's mean, but it knows nothing of its doubt.
-shares = np.arange(0.1, 0.71, 0.15)
+shares = np.array([0.1, 0.3, 0.5, 0.7])
 right = np.zeros((3, len(shares)))
 for j, share in enumerate(shares):
     for seed in range(3):
@@ -134,13 +134,13 @@ figure, axes = plt.subplot_mosaic(
 medians, _ = probi.one_medians(nodes)
 for name, places, result, title in (
     ("mean", filled, by_mean, "Gaps filled with column means"),
-    ("nodes", medians, by_nodes, "Flowers as nodes of 12 draws"),
+    ("nodes", medians, by_nodes, "Flowers as nodes of 10 draws"),
 ):
     axis, good = axes[name], same(result.labels)
     by_length = np.argsort(np.argsort(result.centers[:, 2]))
     colors = np.array(BRIGHT)[by_length]
     if name == "nodes":
-        faint = colors[np.repeat(result.labels, 12)]
+        faint = colors[np.repeat(result.labels, 10)]
         axis.scatter(*nodes.points[:, 2:].T, s=5, c=faint, alpha=0.3, linewidths=0)
     axis.scatter(*places[:, 2:].T, s=16, c=colors[result.labels], linewidths=0)
     axis.scatter(*places[~good][:, 2:].T, **ring)

@@ -125,7 +125,7 @@ for name, color, title in (
         axis.scatter(*centers.T, s=16, color=shade, linewidths=0, zorder=2 + hour / 60)
     for text, place in (("hours 0 to 29", third[0]), ("hours 30 to 59", third[-1])):
         axis.annotate(text, place, (0, -20), ha="center", **quiet)
-    axis.set(xlim=(-26, 26), ylim=(-27, 15), aspect="equal", xlabel="east, km")
+    axis.set(xlim=(-26, 26), ylim=(-32, 15), aspect="equal", xlabel="east, km")
     axis.set_title(title)
 axes["remembers all"].set_ylabel("north, km")
 

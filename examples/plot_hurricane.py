@@ -81,9 +81,7 @@ low, middle, high = np.transpose(
 )
 for h in (0, 48, 120):
     spread, seen = np.median(spreads[hours == h]), nodes.mass[hours == h].mean()
-    print(
-        f"{h:3d} hours ahead: spread {spread:3.0f} km, seen by {seen:.0%} of the members"
-    )
+    print(f"{h:3d} hours ahead: spread {spread:3.0f} km; {seen:.0%} of members see it")
 
 # %%
 # The same file holds where the storm really was: ``CARQ``, the analysis made at the

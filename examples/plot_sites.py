@@ -146,7 +146,8 @@ axis.errorbar(together, -1.6, xerr=2 * error, color="C0", **dots)
 axis.plot(exact / 1e6, -1.6, marker="|", markersize=15, color=INK)
 bold = {"textcoords": "offset points", "va": "center", "weight": "bold"}
 axis.annotate("merged; line: exact", (together, -1.6), (12, 0), color="C0", **bold)
-axis.annotate("each\nstation\nalone", (0.3, 10), (0, 0), color="C1", **bold)
+spot = alone[10, 0], 10
+axis.annotate("each station alone", spot, (-16, 0), ha="right", color="C1", **bold)
 axis.set(xlim=(0, None), ylim=(-2.8, N_STATIONS), yticks=[])
 axis.set_xlabel("expected cost on all the data, millions")
 axis.spines["left"].set_visible(False)

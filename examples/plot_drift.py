@@ -3,9 +3,10 @@ A live stream that drifts
 =========================
 
 A summary remembers everything it has read, and gives all of it the same weight. That is
-right as long as the world stands still. When clusters move, the past should fade:
-``summary.scale(0.8)`` between two batches takes a fifth of the weight from all that
-came before, and costs next to nothing.
+right as long as the world stands still. When clusters move, there are two ways to
+forget. Either the past fades: ``summary.scale(0.8)`` between two batches takes a fifth
+of the weight from all that came before. Or it is cut off: a :class:`probi.Window` keeps
+a summary for each of the last periods and answers for those alone.
 
 Here three fleets of vehicles report GPS fixes with error ellipses, hour after hour. Two
 fleets move slowly; the third stands still and after 30 hours is suddenly elsewhere.
@@ -62,20 +63,25 @@ def hour_of_fixes(hour):
 
 
 # %%
-# Two summaries read the same stream; one forgets. Both are solved after every hour.
+# All three read the same stream and are solved after every hour.
 KEPT = 0.8
 remembering = probi.Summary(n_clusters=3, random_state=0)
 fading = probi.Summary(n_clusters=3, random_state=0)
-found = {"remembers all": [], "fades": []}
+window = probi.Window(period=1, n_periods=5, n_clusters=3, random_state=0)
+found = {"remembers all": [], "fades": [], "last 5 hours": []}
 for hour in HOURS:
     fixes = hour_of_fixes(hour)
+    remembering.update(fixes)
     fading.scale(KEPT)
-    for name, summary in (("remembers all", remembering), ("fades", fading)):
-        summary.update(fixes)
+    fading.update(fixes)
+    window.update(fixes, time=hour)
+    summaries = remembering, fading, window.summary()
+    for name, summary in zip(found, summaries, strict=True):
         result = probi.solve(summary, n_clusters=3, n_init=4, random_state=0)
         found[name].append(result.centers)
 print(remembering)
 print(fading)
+print(window)
 
 # %%
 # The mass says how much the fading one still holds: in the long run 1 / (1 − 0.8) hours
@@ -130,9 +136,12 @@ for name, color, title in (
 axes["remembers all"].set_ylabel("north, km")
 
 axis = axes["off"]
-for (name, values), color in zip(off.items(), ("C1", "C0"), strict=True):
+for (name, values), color in zip(off.items(), ("C1", "C0", "C2"), strict=True):
     axis.plot(HOURS, values, color=color, linewidth=2)
-    axis.annotate(name, (60, values[-1]), va="center", annotation_clip=False)
+    shift = {"fades": 5, "last 5 hours": -5}.get(name, 0)
+    spot = 60, values[-1]
+    beside = {"textcoords": "offset points", "annotation_clip": False}
+    axis.annotate(name, spot, (0, shift), va="center", color=color, **beside)
 axis.axvline(30, color=MUTED, linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
 axis.annotate("the third fleet jumps", (30, 17), (-5, -4), ha="right", **quiet)
 axis.set(xlim=(0, 59), ylim=(0, None), xticks=range(0, 60, 10))

@@ -1,7 +1,8 @@
 """Commands on the pages of the site do what the pages show.
 
-Blocks of Python run as doctests. A block marked ``console`` holds commands after "$ " and what they print, with an empty
-line between two of them; those of a page run one after the other in one folder. Commands that need a cluster or a clone stand in blocks marked ``sh``.
+Blocks of Python run as doctests. A block marked ``console`` holds commands after "$ " and what they print, with an
+empty line between two of them; those of a page run one after the other in one folder. Commands that need a cluster or
+a clone stand in blocks marked ``sh``.
 """
 
 import doctest

@@ -20,7 +20,8 @@ GREY, BLUE, ORANGE, GREEN, PURPLE, RED = "#7d8590", "#3b82c4", "#d9822b", "#2e9e
 COLOURS = (BLUE, ORANGE, GREEN)
 
 mpl.rcParams.update({
-    "svg.hashsalt": "probi", "font.size": 10.5, "text.color": GREY, "axes.labelcolor": GREY, "axes.edgecolor": GREY,
+    "svg.hashsalt": "probi", "svg.fonttype": "none",
+    "font.size": 10.5, "text.color": GREY, "axes.labelcolor": GREY, "axes.edgecolor": GREY,
     "xtick.color": GREY, "ytick.color": GREY, "axes.spines.top": False, "axes.spines.right": False,
     "axes.facecolor": "none", "figure.facecolor": "none", "savefig.facecolor": "none", "legend.frameon": False,
     "axes.titlesize": 10.5, "axes.titlecolor": GREY,

@@ -19,13 +19,13 @@ IMAGES = Path(__file__).parents[1] / "images"
 GREY, BLUE, ORANGE, GREEN, PURPLE, RED = "#7d8590", "#3b82c4", "#d9822b", "#2e9e6b", "#9b6fc8", "#d1495b"
 COLOURS = (BLUE, ORANGE, GREEN)
 
-mpl.rcParams.update({
+STYLE = {
     "svg.hashsalt": "probi", "svg.fonttype": "none",
     "font.size": 10.5, "text.color": GREY, "axes.labelcolor": GREY, "axes.edgecolor": GREY,
     "xtick.color": GREY, "ytick.color": GREY, "axes.spines.top": False, "axes.spines.right": False,
     "axes.facecolor": "none", "figure.facecolor": "none", "savefig.facecolor": "none", "legend.frameon": False,
     "axes.titlesize": 10.5, "axes.titlecolor": GREY,
-})  # fmt: skip
+}  # fmt: skip
 
 
 def figure(width=5.4, height=3.2, columns=1, **options):
@@ -283,7 +283,14 @@ def road():
 
 PICTURES = (road, problem, certificate, sandwich, lifted, cells, walk, levels, audit)
 
+
+def save(draw, folder):
+    """Draw a picture and write it as SVG; the style is not left behind for other figures of the process."""
+    with mpl.rc_context(STYLE):
+        draw().savefig(folder / f"{draw.__name__}.svg", metadata={"Date": None, "Creator": None})
+
+
 if __name__ == "__main__":
-    for draw in PICTURES:
-        if not sys.argv[1:] or draw.__name__ in sys.argv[1:]:
-            draw().savefig(IMAGES / f"{draw.__name__}.svg", metadata={"Date": None, "Creator": None})
+    for picture in PICTURES:
+        if not sys.argv[1:] or picture.__name__ in sys.argv[1:]:
+            save(picture, IMAGES)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from experiments import datasets, growth, pages, paper, peers, quality
+from experiments import datasets, growth, pages, paper, peers, quality, theory
 from experiments.records import Records, write_machine
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -15,7 +15,7 @@ RESULTS = ROOT / "docs" / "results"
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m experiments", description=__doc__)
-    parser.add_argument("what", choices=["paper", "quality", "growth", "peers", "pages"])
+    parser.add_argument("what", choices=["paper", "quality", "growth", "peers", "theory", "pages"])
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="folder with the files of the data sets")
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache" / "experiments", help="folder for large files")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for results")
@@ -58,6 +58,8 @@ def _run(chosen: argparse.Namespace, report: Callable[[str], None]) -> None:
         growth.run(Records(chosen.results / "growth.csv", growth.KEYS, growth.VALUES), report)
     elif chosen.what == "peers":
         peers.run(chosen.data, Records(chosen.results / "peers.csv", peers.KEYS, peers.VALUES), report)
+    elif chosen.what == "theory":
+        theory.run(chosen.data, chosen.results, report)
 
 
 if __name__ == "__main__":

@@ -37,9 +37,9 @@ def command(*arguments):
     return [sys.executable, "-m", "probi", *map(str, arguments)]
 
 
-def probi_process(*arguments, **options):
+def probi_process(*arguments, timeout=120, **options):
     """Run a command in a process of its own."""
-    ended = subprocess.run(command(*arguments), capture_output=True, timeout=120, check=False, **options)
+    ended = subprocess.run(command(*arguments), capture_output=True, timeout=timeout, check=False, **options)
     return Ran(ended.returncode, ended.stdout.decode(), ended.stderr.decode())
 
 

@@ -123,7 +123,7 @@ def test_each_bucket_gets_the_same_number_of_draws_and_keeps_its_mass(reduced, s
 def test_draws_go_by_mass():
     mass = np.array([1.0, 2.0, 4.0, 1.0, 3.0, 5.0])
     bucket_of = np.array([0, 1, 0, 1, 1, 0])
-    chosen, masses = rings._draws(bucket_of, 2, 3000, mass, np.random.default_rng(0))
+    chosen, masses = rings.draws(bucket_of, 2, 3000, mass, np.random.default_rng(0))
     assert_array_equal(chosen, np.arange(6))
     counts = masses / np.bincount(bucket_of, mass)[bucket_of] * 3000
     expected = 3000 * mass / np.bincount(bucket_of, mass)[bucket_of]

@@ -312,14 +312,14 @@ def test_flipped_bits_with_a_right_checksum_are_errors_or_other_numbers():
 
 
 def test_a_newer_format_says_so():
-    with pytest.raises(InputError, match=r"format 2, but this version of probi reads up to 1"):
-        Summary.from_bytes(forged(header=put("format", value=2)))
+    with pytest.raises(InputError, match=r"format 3, but this version of probi reads up to 2"):
+        Summary.from_bytes(forged(header=put("format", value=3)))
 
 
 def test_a_newer_format_may_look_quite_different():
     table = pa.table({"all": ["different"]})
-    metadata = {"probi": json.dumps({"format": 3}), "checksum": _arrow.NO_CHECKSUM}
-    with pytest.raises(InputError, match="format 3"):
+    metadata = {"probi": json.dumps({"format": 4}), "checksum": _arrow.NO_CHECKSUM}
+    with pytest.raises(InputError, match="format 4"):
         Summary.from_bytes(signed(written(table.replace_schema_metadata(metadata))))
 
 

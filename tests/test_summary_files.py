@@ -163,7 +163,7 @@ def test_any_program_that_knows_arrow_can_read_it(tmp_path):
     assert any(np.array_equal(first, part.points) for part in some)
     assert set(table.schema.metadata) == {b"probi", b"checksum"}
     header = json.loads(table.schema.metadata[b"probi"])
-    assert (header["format"], header["n_clusters"], header["size"], header["preset"]) == (1, 2, 8, "default")
+    assert (header["format"], header["n_clusters"], header["size"], header["preset"]) == (2, 2, 8, "default")
 
 
 SAME_IN_ANOTHER_PROCESS = """

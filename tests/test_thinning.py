@@ -233,3 +233,51 @@ def test_epsilon_is_the_standard_error_in_spreads(epsilon):
 def test_nonsense_is_refused(arguments, message):
     with pytest.raises(InputError, match=message):
         dense().thin(**arguments)
+
+
+# -- near points, and what is known of the spread before --------------------------------------------------------------
+
+
+def test_near_points_are_one_where_that_is_enough():
+    """Five places, and noise of a thousandth of their distances around them: no drawing is as good."""
+    rng = np.random.default_rng(0)
+    places = 100 + 10 * rng.normal(size=(5, 3))
+    X = places[rng.integers(5, size=(4, 3000))] + 0.01 * rng.normal(size=(4, 3000, 3))
+    nodes = Nodes.from_dense(X)
+    thin, bounds = nodes.thin(8, random_state=0, return_bounds=True)
+    assert np.diff(thin.offsets).tolist() == [5, 5, 5, 5]
+    centers = np.concatenate([places, rng.normal(size=(20, 3)) * 200])
+    errors = np.abs(expected_distances(thin, centers) - expected_distances(nodes, centers)).max(axis=1)
+    assert (errors <= bounds.certified).all()
+    assert (errors <= bounds.standard_error).all()
+    assert (bounds.certified < 0.03).all()
+    # Nothing was drawn: no seed matters.
+    assert thin == nodes.thin(8, random_state=1)
+
+
+@pytest.mark.parametrize(("d", "share"), [(1, 0.6), (2, 0.9), (7, 0.9)])
+def test_the_spread_before_is_between_its_bounds(d, share):
+    nodes = dense(n=20, m=1000, d=d)
+    found, _ = nodes.thinned(16, 3, 0)
+    _, spreads = probi.one_medians(nodes, tol=1e-9)
+    upper, lower = found.spreads.T
+    assert (lower <= spreads * (1 + 1e-12)).all()
+    assert (spreads <= upper * (1 + 1e-8)).all()
+    assert (lower > share * spreads).all()
+    assert (upper < 1.02 * spreads).all()
+
+
+def test_the_bounds_of_the_spread_are_those_of_the_definition():
+    """At a middle on which realizations lie, they pull in whatever direction is needed."""
+    X = np.concatenate([np.zeros((60, 2)), np.random.default_rng(0).normal(size=(100, 2)) + 1])
+    nodes = Nodes.from_dense(X[None])
+    found, _ = nodes.thinned(16, 3, 0)
+    _, spreads = probi.one_medians(nodes, tol=1e-9)
+    assert found.spreads[0, 1] <= spreads[0] <= found.spreads[0, 0]
+
+
+def test_where_nothing_is_lost_the_spread_is_not_asked_for():
+    nodes = Nodes.from_dense(np.tile(np.arange(6.0).reshape(1, 3, 2), (1, 20, 1)))
+    found, thin = nodes.thinned(4, 0, 0)
+    assert found.spreads.tolist() == [[-1.0, -1.0]]
+    assert len(thin.points) == 3

@@ -24,6 +24,7 @@ from probi._checks import (
     check_weights,
     frozen,
 )
+from probi._thinning import ThinningTotals
 from probi.audit import AuditSample
 from probi.buffer import Buffer
 from probi.coreset.rings import PAPER_MEDIANS
@@ -34,7 +35,8 @@ from probi.stream import Key, Plan, Stream, Totals
 
 Array = NDArray[Any]
 
-FORMAT = 1
+FORMAT = 2
+SINCE_FORMAT_2 = ("max_realizations", "epsilon", "delta")
 CHECKSUM = re.compile(rb"probi-sha256:([0-9a-f]{64})")
 NO_CHECKSUM = b"probi-sha256:" + b"0" * 64
 
@@ -46,6 +48,9 @@ STATISTICS = {
 
 # Points of real data repeat themselves: a summary of Covertype takes 9 MB instead of 104, in a tenth of a second.
 COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd")
+
+# How far a sum of probabilities in float32 may be from what it was before they were rounded, as a share of it.
+ROUNDING = 1e-4
 
 # In the column "level": nodes that are in no coreset.
 IN_BUFFER, IN_AUDIT = -1, -2
@@ -61,11 +66,14 @@ def summary_to_bytes(plan: Plan, streams: list[Stream], audit: AuditSample, abou
         parts.append((0, IN_AUDIT, audit.nodes))
     header = {
         "format": FORMAT,
-        "n_clusters": plan.n_clusters,
-        "size": plan.size,
-        "preset": plan.preset,
+        **plan.parameters(),
         "streams": [
-            {"key": stream.key._asdict(), "n_digested": stream.n_digested, "totals": stream.totals._asdict()}
+            {
+                "key": stream.key._asdict(),
+                "n_digested": stream.n_digested,
+                "totals": stream.totals._asdict(),
+                "thinning": stream.thinning._asdict(),
+            }
             for stream in streams
         ],
         "parts": [[stream, level, len(nodes)] for stream, level, nodes in parts],
@@ -101,6 +109,8 @@ def _columns(parts: list[tuple[int, int, Nodes]]) -> dict[str, pa.Array]:
         for i, name in enumerate(("stream", "level"))
     }
     columns["weight"] = pa.array(np.concatenate([nodes.weights for nodes in alone]))
+    # Those of thinned nodes are the sums before, which rounding sets apart from what their probabilities add up to.
+    columns["total_probability"] = pa.array(np.concatenate([nodes.total_probabilities for nodes in alone]))
     for statistic, names in STATISTICS.items():
         for i, name in enumerate(names):
             kind = pa.list_(pa.float64(), alone[0].n_features) if name.endswith("median") else pa.float64()
@@ -145,6 +155,9 @@ def summary_from_bytes(data: bytes) -> tuple[Plan, list[Stream], AuditSample, di
         about = header.get("about", {})
         _require(isinstance(about, dict), "what is said about it is not a JSON object")
         return *_state(table.combine_chunks(), header), about
+    except pa.ArrowMemoryError as error:
+        # Forged sizes ask for anything.
+        raise InputError(f"The summary asks for more memory than there is: {error}.") from None
     except (InputError, MemoryError):
         raise
     except Exception as error:
@@ -161,7 +174,10 @@ def _check_checksum(data: bytes) -> None:
 
 
 def _state(table: pa.Table, header: dict[str, Any]) -> tuple[Plan, list[Stream], AuditSample]:
-    plan = Plan.checked(header["n_clusters"], header["size"], header["preset"])
+    # What format 1 did not have is what it did without.
+    plan = Plan.checked(
+        header["n_clusters"], header["size"], header["preset"], *(header.get(name) for name in SINCE_FORMAT_2)
+    )
     streams = [_stream(plan, **entry) for entry in header["streams"]]
     audit, start = AuditSample(), 0
     for s, level, n_nodes in header["parts"]:
@@ -174,7 +190,7 @@ def _state(table: pa.Table, header: dict[str, Any]) -> tuple[Plan, list[Stream],
             audit = AuditSample(nodes, _audit_keys(header["audit_keys"]))
         elif level == IN_BUFFER:
             _require(len(streams[s].buffer) == 0 and n_nodes < plan.leaf, "a stream has more nodes than fit its buffer")
-            streams[s].buffer = Buffer.of(nodes)
+            streams[s].buffer = Buffer.of(nodes, streams[s].thinning)
         else:
             check_count("level", level, least=0)
             _require(level <= MOST_LEVELS, f"there is no level {level}")
@@ -191,7 +207,9 @@ def _require(condition: bool, problem: str) -> None:
         raise InputError(f"This is no summary that probi can read: {problem}.")
 
 
-def _stream(plan: Plan, key: dict[str, int], n_digested: int, totals: dict[str, Any]) -> Stream:
+def _stream(
+    plan: Plan, key: dict[str, int], n_digested: int, totals: dict[str, Any], thinning: dict[str, Any] | None = None
+) -> Stream:
     """Stream without its nodes, from what the header says of it."""
     for name, value in (*key.items(), ("n_digested", n_digested)):
         check_count(name, value, least=0)
@@ -199,7 +217,12 @@ def _stream(plan: Plan, key: dict[str, int], n_digested: int, totals: dict[str, 
     _require(key["height"] > 0 or n_digested % plan.leaf == 0, "a stream has digested a part of a leaf")
     for name, total in totals.items():
         _require(isinstance(total, float) and 0.0 <= total <= LARGEST, f"{name} is {total!r}")
-    return Stream(Key(**key), plan, n_digested, Totals(**totals))
+    thinning = thinning or {}
+    for name, total in thinning.items():
+        # Bounds of the spread may be the other way round where medians are not exact; the others are not below 0.
+        least = -LARGEST if name in ("spread_cost", "lower_bound") else 0.0
+        _require(isinstance(total, float) and least <= total <= LARGEST, f"{name} is {total!r}")
+    return Stream(Key(**key), plan, n_digested, Totals(**totals), buffer=Buffer.of(None, ThinningTotals(**thinning)))
 
 
 def _audit_keys(values: list[float]) -> Array:
@@ -222,14 +245,19 @@ def _read_nodes(table: pa.Table) -> Nodes:
     chances = frozen(as_floats(_numbers(probabilities.flatten()), "probabilities", 1, flat.dtype))
     weights = frozen(as_floats(_numbers(_column(table, "weight")), "weights", 1, np.float64))
     check_weights(weights, len(borders) - 1)
+    # float32 data that became float64 keeps the rounding of its sums.
+    totals = check_probabilities(chances, borders, np.float32)
+    if "total_probability" in table.column_names:
+        stated = as_floats(_numbers(_column(table, "total_probability")), "total probabilities", 1, np.float64)
+        _require(np.allclose(stated, totals, rtol=ROUNDING, atol=0.0), "total probabilities are no sums")
+        totals = stated
     return Nodes._trusted(
         points=flat,
         probabilities=chances,
         offsets=borders,
         weights=weights,
         ids=None,
-        # float32 data that became float64 keeps the rounding of its sums.
-        total_probabilities=frozen(check_probabilities(chances, borders, np.float32)),
+        total_probabilities=frozen(totals),
         magnitude=check_points(flat, borders),
         statistics=dict(_read_statistics(table, n_features)),
     )

@@ -28,6 +28,12 @@ def check_count(name: str, value: Any, least: int = 1) -> None:
         raise InputError(f"{name} is {value!r}, but must be a whole number of at least {least}.")
 
 
+def check_share(name: str, value: Any) -> None:
+    """Raise unless a parameter is a number between 0 and 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0.0 < value < 1.0:
+        raise InputError(f"{name} is {value!r}, but must lie between 0 and 1.")
+
+
 def frozen(array: Array) -> Array:
     """Return a read-only view in C order (a copy only if it was not); the caller's own array stays writable."""
     view = np.ascontiguousarray(array).view()

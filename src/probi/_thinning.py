@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probi import _parallel
-from probi._checks import check_count
+from probi._checks import check_count, check_share
 from probi._kernels import thinning
 from probi.errors import InputError
 
@@ -40,6 +40,43 @@ class ThinningBounds(NamedTuple):
     certified: Array
 
 
+class ThinningTotals(NamedTuple):
+    """What thinning did to nodes, in sums over them.
+
+    Attributes
+    ----------
+    variance : float
+        Of the expected cost of any centers that were fixed before.
+    moved : float
+        Certified: no centers' expected cost changed by more than this.
+    spread_cost, lower_bound : float
+        By how much those sums were larger before.
+    """
+
+    variance: float = 0.0
+    moved: float = 0.0
+    spread_cost: float = 0.0
+    lower_bound: float = 0.0
+
+    def then(self, *each: Array) -> "ThinningTotals":
+        """With more nodes, one after the other: how they come in batches must not change a bit."""
+        return ThinningTotals(
+            *(float(np.add.accumulate(np.append(total, values))[-1]) for total, values in zip(self, each, strict=True))
+        )
+
+    def plus(self, other: "ThinningTotals") -> "ThinningTotals":
+        """Sums over the nodes of both."""
+        return ThinningTotals(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def scaled(self, factor: float) -> "ThinningTotals":
+        """Sums with all weights multiplied."""
+        variance, *others = self
+        return ThinningTotals(factor**2 * variance, *(factor * value for value in others))
+
+
+NOTHING_LOST = ThinningTotals()
+
+
 class Thinned(NamedTuple):
     """Arrays of nodes with fewer realizations, and what that may have changed of each node's expected distances."""
 
@@ -48,6 +85,7 @@ class Thinned(NamedTuple):
     offsets: Array
     variances: Array  # (n_nodes,) bound of the variance, for any center that was fixed before
     moved: Array  # (n_nodes,) certified for all centers at once
+    spreads: Array  # (n_nodes, 2) bounds of the spread before, from above and from below; -1 where nothing was lost
 
 
 def most_realizations(max_realizations: int | None, epsilon: float | None) -> int:
@@ -57,10 +95,9 @@ def most_realizations(max_realizations: int | None, epsilon: float | None) -> in
     if max_realizations is not None:
         check_count("max_realizations", max_realizations)
         return int(max_realizations)
-    error: Any = epsilon
-    if isinstance(error, bool) or not isinstance(error, (int, float, np.number)) or not 0.0 < error < 1.0:
-        raise InputError(f"epsilon is {epsilon!r}, but must lie between 0 and 1.")
-    return math.ceil(MOST_A_SQUARE / float(error) ** 2)
+    check_share("epsilon", epsilon)
+    assert epsilon is not None  # it is one of the two
+    return math.ceil(MOST_A_SQUARE / float(epsilon) ** 2)
 
 
 def thinned(
@@ -74,11 +111,11 @@ def thinned(
     n, d = len(sizes), points.shape[1]
     chosen = np.flatnonzero(sizes > most)
     places, chances = np.empty((len(chosen), most, d), points.dtype), np.empty((len(chosen), most))
-    kept, errors = np.empty(len(chosen), np.int64), np.zeros((len(chosen), 2))
+    kept, errors, spreads = np.empty(len(chosen), np.int64), np.zeros((len(chosen), 2)), np.empty((len(chosen), 2))
     numbers = (chosen + first).astype(np.uint64)
     _parallel.run(
         thinning.thin, _parallel.ranges(len(chosen), STEP), points, probabilities, offsets, totals, chosen, numbers,
-        np.uint64(key), CANDIDATES * most, bounded, places, chances, kept, errors,
+        np.uint64(key), CANDIDATES * most, bounded, places, chances, kept, errors, spreads,
     )  # fmt: skip
     new_sizes = sizes.copy()
     new_sizes[chosen] = kept
@@ -96,9 +133,11 @@ def thinned(
     out_points[~is_whole], out_probabilities[~is_whole] = places[used], chances[used]
     variances, moved = np.zeros(n), np.zeros(n)
     variances[chosen], moved[chosen] = errors.T
+    all_spreads = np.full((n, 2), -1.0)
+    all_spreads[chosen] = spreads
     if bounded and d == 1 and len(chosen):
         moved = _exact_distances(points, probabilities, offsets, out_points, out_probabilities, new_offsets)
-    return Thinned(out_points, out_probabilities, new_offsets, variances, moved)
+    return Thinned(out_points, out_probabilities, new_offsets, variances, moved, all_spreads)
 
 
 def _exact_distances(old: Array, p: Array, old_offsets: Array, new: Array, q: Array, new_offsets: Array) -> Array:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probi._checks import frozen, largest_magnitude
+from probi._thinning import NOTHING_LOST, ThinningTotals
 from probi.nodes import Nodes
 
 Array = NDArray[Any]
@@ -15,8 +16,9 @@ class Buffer:
     """Copies of nodes, one after the other."""
 
     def __init__(self) -> None:
-        # Numbers of nodes and of realizations, in one place: what was added counts from one moment to the next.
-        self._used = (0, 0)
+        # Numbers of nodes and of realizations, and what thinning did to all nodes up to here, in one place: what was
+        # added counts from one moment to the next.
+        self._used = (0, 0, NOTHING_LOST)
         self._points: Array = np.empty((0, 0))
         self._probabilities: Array = np.empty(0)
         self._offsets: Array = np.zeros(1, np.int64)
@@ -24,11 +26,12 @@ class Buffer:
         self._totals: Array = np.empty(0)
 
     @classmethod
-    def of(cls, nodes: Nodes) -> "Buffer":
+    def of(cls, nodes: Nodes | None, thinning: ThinningTotals = NOTHING_LOST) -> "Buffer":
         """Buffer that holds copies of nodes."""
         buffer = cls()
-        if len(nodes):
-            buffer.append(nodes)
+        buffer._used = (0, 0, thinning)
+        if nodes is not None and len(nodes):
+            buffer.append(nodes, thinning)
         return buffer
 
     def __len__(self) -> int:
@@ -39,9 +42,14 @@ class Buffer:
         """Number of features and dtype of the nodes, if there are any."""
         return int(self._points.shape[1]), self._points.dtype
 
-    def append(self, nodes: Nodes) -> None:
+    @property
+    def thinning(self) -> ThinningTotals:
+        """What thinning did to all nodes of the stream up to here."""
+        return self._used[2]
+
+    def append(self, nodes: Nodes, thinning: ThinningTotals = NOTHING_LOST) -> None:
         """Add copies of nodes; of what the caller does with their arrays afterwards it takes no notice."""
-        start, first = self._used
+        start, first, _ = self._used
         n, r = start + len(nodes), first + nodes.n_realizations
         if n >= len(self._weights) or r >= len(self._points):
             self._grow(nodes, n, r)
@@ -51,7 +59,7 @@ class Buffer:
         self._offsets[start + 1 : n + 1] += first
         self._weights[start:n] = nodes.weights
         self._totals[start:n] = nodes.total_probabilities
-        self._used = (n, r)
+        self._used = (n, r, thinning)
 
     def _grow(self, like: Nodes, n_nodes: int, n_realizations: int) -> None:
         """Make room for so many; twice as much as there was, so that adding stays cheap."""
@@ -60,7 +68,7 @@ class Buffer:
         points = np.empty((r, like.n_features), like.dtype)
         probabilities, offsets = np.empty(r, like.dtype), np.zeros(n + 1, np.int64)
         weights, totals = np.empty(n), np.empty(n)
-        used, filled = self._used
+        used, filled, _ = self._used
         if used:
             points[:filled] = self._points[:filled]
             probabilities[:filled] = self._probabilities[:filled]
@@ -70,9 +78,13 @@ class Buffer:
         self._points, self._probabilities, self._offsets = points, probabilities, offsets
         self._weights, self._totals = weights, totals
 
+    def some(self) -> Nodes | None:
+        """What is there; None if there is nothing, not even a number of features."""
+        return self.nodes() if len(self) else None
+
     def nodes(self) -> Nodes:
         """What is there, as views: what is added later stands behind it, so they stay as they are."""
-        n, r = self._used
+        n, r, _ = self._used
         points = frozen(self._points[:r])
         return Nodes._trusted(
             points=points,

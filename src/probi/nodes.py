@@ -22,7 +22,7 @@ from probi._checks import (
 )
 from probi._kernels import statistics
 from probi._random import seed_of
-from probi._thinning import ThinningBounds, most_realizations, thinned
+from probi._thinning import Thinned, ThinningBounds, most_realizations, thinned
 from probi.errors import InputError
 
 Array = NDArray[Any]
@@ -470,8 +470,9 @@ class Nodes:
     ) -> Any:
         """Nodes with fewer realizations, which stand for the others; weights and total probabilities stay as they are.
 
-        Equal realizations are taken together, and nothing is lost if that is enough. Else some are drawn, by
-        probability times distance to the middle, one from each of as many parts of the node.
+        Equal realizations are taken together, and nothing is lost if that is enough; then those within a hundredth of
+        the spread. Else some are drawn, by probability times distance to the middle, one from each of as many parts of
+        the node.
 
         Parameters
         ----------
@@ -503,15 +504,16 @@ class Nodes:
         Nodes(5 nodes, 160 realizations (32 a node), 3 features, float64, mass 5)
         """
         most = most_realizations(max_realizations, epsilon)
-        key = seed_of(random_state) % 2**64
+        found, nodes = self.thinned(most, seed_of(random_state) % 2**64, 0, return_bounds)
+        return (nodes, ThinningBounds(np.sqrt(found.variances), found.moved)) if return_bounds else nodes
+
+    def thinned(self, most: int, key: int, first: int, bounded: bool = True) -> tuple[Thinned, Self]:
+        """What :meth:`thin` finds, and the nodes made of it, given a key and the number of the first node under it."""
         found = thinned(
-            self.points, self.probabilities, self.offsets, self.total_probabilities, most, key, 0, return_bounds
+            self.points, self.probabilities, self.offsets, self.total_probabilities, most, key, first, bounded
         )
         arrays = {name: frozen(getattr(found, name)) for name in ("points", "probabilities", "offsets")}
-        nodes = self._trusted(**self._parts() | arrays | {"statistics": {}})
-        if not return_bounds:
-            return nodes
-        return nodes, ThinningBounds(np.sqrt(found.variances), found.moved)
+        return found, self._trusted(**self._parts() | arrays | {"statistics": {}})
 
     def reweighted(self, weights: ArrayLike) -> Self:
         """The same nodes with other weights; what was computed of them is kept."""

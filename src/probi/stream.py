@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 from probi import _parallel
 from probi._checks import check_count, frozen
 from probi._random import keyed
+from probi._thinning import NOTHING_LOST, ThinningTotals
 from probi.audit import AuditSample
 from probi.buffer import Buffer
-from probi.coreset import importance, rings
+from probi.coreset import importance, lss, rings
+from probi.coreset.lss import Promise
 from probi.errors import InputError
 from probi.medians import SPREAD_TOL, certified_medians, measured
 from probi.nodes import Nodes
@@ -29,11 +31,19 @@ REDUCES: dict[str, Callable[[Sequence[Nodes], int, int, np.random.Generator], No
     "paper": rings.reduce,
 }
 
+# The preset whose sizes follow from a promise.
+THEORY = "theory"
+PRESETS = (*REDUCES, THEORY)
+
 # Nodes kept for each cluster, as in the paper.
 SIZE_A_CLUSTER = 200
 
 # With fewer nodes for each cluster a summary says nothing.
 LEAST_SIZE_A_CLUSTER = 4
+
+# In theory a coreset has no size before it is there. A leaf is four times what buckets would hold if a coreset of so
+# many nodes had eight of them for each cluster: enough to be reduced.
+THEORY_NODES, THEORY_BUCKETS = 1 << 16, 8
 
 # In summaries up to this size a leaf has eight times as many nodes, in larger ones four times: larger leaves mean fewer
 # levels, less error and less work, but more nodes that wait in the buffer.
@@ -43,7 +53,7 @@ SMALL_SIZE = 1 << 13
 LEAVES_AT_ONCE = 16
 
 # What random numbers are for, as part of their keys.
-AUDIT, REDUCE, FINAL, COLLAPSE = range(4)
+AUDIT, REDUCE, FINAL, COLLAPSE, THIN = range(5)
 
 
 @dataclass(frozen=True)
@@ -53,19 +63,40 @@ class Plan:
     n_clusters: int
     size: int
     preset: str
+    max_realizations: int | None = None
+    promise: Promise | None = None
 
     @classmethod
-    def checked(cls, n_clusters: Any, size: Any, preset: Any) -> "Plan":
+    def checked(
+        cls,
+        n_clusters: Any,
+        size: Any,
+        preset: Any,
+        max_realizations: Any = None,
+        epsilon: Any = None,
+        delta: Any = None,
+    ) -> "Plan":
         """Return a plan, or raise on parameters that make no sense; a size of None is that of the paper."""
         check_count("n_clusters", n_clusters)
+        if max_realizations is not None:
+            check_count("max_realizations", max_realizations)
+        if not isinstance(preset, str) or preset not in PRESETS:
+            raise InputError(f"preset is {preset!r}, but must be one of {', '.join(PRESETS)}.")
+        promise = _promise(preset, size, epsilon, delta)
+        if promise is not None:
+            size = THEORY_BUCKETS * n_clusters * promise.share(0).half().n_draws(THEORY_NODES, int(n_clusters))
         size = SIZE_A_CLUSTER * n_clusters if size is None else size
         check_count("size", size)
         least = LEAST_SIZE_A_CLUSTER * n_clusters
         if size < least:
             raise InputError(f"A size of {size} is too small for {n_clusters} clusters: give at least {least}.")
-        if not isinstance(preset, str) or preset not in REDUCES:
-            raise InputError(f"preset is {preset!r}, but must be one of {', '.join(REDUCES)}.")
-        return cls(int(n_clusters), int(size), preset)
+        return cls(int(n_clusters), int(size), preset, max_realizations and int(max_realizations), promise)
+
+    def parameters(self) -> dict[str, Any]:
+        """What :meth:`checked` takes to make this plan again."""
+        given = {"n_clusters": self.n_clusters, "size": None if self.promise else self.size, "preset": self.preset}
+        epsilon, delta = self.promise or (None, None)
+        return given | {"max_realizations": self.max_realizations, "epsilon": epsilon, "delta": delta}
 
     @property
     def fan_in(self) -> int:
@@ -78,9 +109,27 @@ class Plan:
         few = self.preset == "default" and self.size <= SMALL_SIZE
         return (2 * self.fan_in if few else self.fan_in) * self.size
 
-    def reduce(self, parts: list[Nodes], rng: np.random.Generator) -> Nodes:
-        """Take nodes together and choose ``size`` of them."""
-        return REDUCES[self.preset](_with_nodes(parts), self.size, self.n_clusters, rng)
+    def reduce(self, parts: list[Nodes], rng: np.random.Generator, *numbers: int) -> Nodes:
+        """Take nodes together and choose ``size`` of them, or as many as a promise needs.
+
+        The numbers tell this coreset from others of the same summary; the first is its level.
+        """
+        parts = _with_nodes(parts)
+        if self.promise is not None:
+            return lss.reduce(parts, self.n_clusters, self.promise.share(*numbers), rng)
+        return REDUCES[self.preset](parts, self.size, self.n_clusters, rng)
+
+
+def _promise(preset: str, size: Any, epsilon: Any, delta: Any) -> Promise | None:
+    if preset != THEORY:
+        if epsilon is not None or delta is not None:
+            raise InputError('epsilon and delta are promises that only preset="theory" makes.')
+        return None
+    if size is not None:
+        raise InputError('With preset="theory" the size follows from epsilon and delta: do not give one.')
+    if epsilon is None or delta is None:
+        raise InputError('preset="theory" needs epsilon and delta, the largest error and how often it may be exceeded.')
+    return Promise.checked(epsilon, delta)
 
 
 class Totals(NamedTuple):
@@ -121,6 +170,11 @@ class Key(NamedTuple):
     def random(self, purpose: int, *more: int) -> np.random.Generator:
         """Return the generator for one purpose."""
         return keyed(self.seed, self.number, self.height, self.generation, purpose, *more)
+
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        """What tells its coresets from those of other streams of a summary."""
+        return self.number, self.height, self.generation
 
 
 class _Digest(NamedTuple):
@@ -163,8 +217,9 @@ class Stream:
         """
         leaf = self.plan.leaf
         waiting = len(self.buffer)
+        nodes, thinning = self._thinned(nodes)
         if waiting + len(nodes) < leaf:
-            self.buffer.append(nodes)
+            self.buffer.append(nodes, thinning)
             return self, audit
         n_leaves = (waiting + len(nodes)) // leaf
         number = self._leaf_number
@@ -177,13 +232,33 @@ class Stream:
                 _place(levels, 0, digest.coreset)
             audit = audit.joined(*(digest.audit for digest in digests))
             self._take_together(levels, number + pieces[-1][1])
-        rest = Buffer.of(nodes[n_leaves * leaf - waiting :])
+        rest = Buffer.of(nodes[n_leaves * leaf - waiting :], thinning)
         return Stream(self.key, self.plan, self.n_digested + n_leaves * leaf, totals, levels, rest), audit
 
     @property
     def n_nodes(self) -> int:
         """Nodes read."""
         return self.n_digested + len(self.buffer)
+
+    @property
+    def thinning(self) -> ThinningTotals:
+        """What thinning did to the nodes read."""
+        return self.buffer.thinning
+
+    def _thinned(self, nodes: Nodes) -> tuple[Nodes, ThinningTotals]:
+        """Nodes with as many realizations as may be kept, and what that did to all nodes read up to them."""
+        most = self.plan.max_realizations
+        if most is None or np.diff(nodes.offsets).max() <= most:
+            return nodes, self.thinning
+        found, thin = nodes.thinned(most, int(self.key.random(THIN).integers(2**64, dtype=np.uint64)), self.n_nodes)
+        lost = np.flatnonzero(found.spreads[:, 0] >= 0.0)
+        differences = np.zeros((2, len(nodes)))
+        _, spreads, lower = certified_medians(thin.take(lost), SPREAD_TOL)
+        differences[:, lost] = found.spreads[lost].T - [spreads, lower]
+        weights = nodes.weights
+        return thin, self.thinning.then(
+            weights**2 * found.variances, weights * found.moved, *(nodes.mass * differences)
+        )
 
     @property
     def _leaf_number(self) -> int:
@@ -199,7 +274,7 @@ class Stream:
         return _Digest(
             totals=Totals.of(part),
             audit=AuditSample.of(part, self._uniforms(number + i, leaf), threshold),
-            coreset=self.plan.reduce([part], self.key.random(REDUCE, 0, number + i)),
+            coreset=self.plan.reduce([part], self.key.random(REDUCE, 0, number + i), 0, number + i, *self.key.numbers),
         )
 
     def _uniforms(self, leaf_number: int, n: int) -> Floats:
@@ -221,8 +296,9 @@ class Stream:
 
     def _group(self, coresets: list[Nodes], level: int, first_new: int, i: int, _: int) -> Nodes:
         """Make a coreset of a level of the i-th fan_in coresets of the level below."""
-        fan_in = self.plan.fan_in
-        return self.plan.reduce(coresets[i * fan_in : (i + 1) * fan_in], self.key.random(REDUCE, level, first_new + i))
+        group = coresets[i * self.plan.fan_in : (i + 1) * self.plan.fan_in]
+        number = first_new + i
+        return self.plan.reduce(group, self.key.random(REDUCE, level, number), level, number, *self.key.numbers)
 
     # -- what it says about the nodes read so far -------------------------------------------------------------------
 
@@ -274,7 +350,8 @@ class Stream:
     def scaled(self, factor: float) -> "Stream":
         """The same stream with all weights multiplied."""
         changed = self._with_each(lambda nodes: nodes.reweighted(nodes.weights * factor))
-        return replace(changed, totals=self.totals.scaled(factor))
+        rescaled = self.thinning.scaled(factor)
+        return replace(changed, totals=self.totals.scaled(factor), buffer=Buffer.of(changed.buffer.some(), rescaled))
 
     def widened(self) -> "Stream":
         """The same stream in float64."""
@@ -285,7 +362,8 @@ class Stream:
         return self._with_each(lambda nodes: nodes)
 
     def _with_each(self, change: Callable[[Nodes], Nodes]) -> "Stream":
-        buffer = Buffer.of(change(self.buffer.nodes())) if len(self.buffer) else Buffer()
+        some = self.buffer.some()
+        buffer = Buffer.of(None if some is None else change(some), self.thinning)
         return replace(
             self, _waiting=None, levels=[[change(coreset) for coreset in level] for level in self.levels], buffer=buffer
         )
@@ -326,19 +404,24 @@ def collapsed(streams: list[Stream]) -> Stream:
     key = Key(first.number // plan.fan_in, first.height + 1, first.generation, first.seed)
     n_nodes = sum(stream.n_nodes for stream in streams)
     block = Stream(key, plan, n_nodes)
+    thinning = NOTHING_LOST
     for stream in streams:
         block.totals = block.totals.plus(stream.all_totals())
+        thinning = thinning.plus(stream.thinning)
+    block.buffer = Buffer.of(None, thinning)
     parts = [nodes for stream in streams for nodes in stream.retained()]
     if parts:
-        block.levels = [[_at_most(plan, parts, key.random(COLLAPSE, n_nodes))]]
+        # In theory a coreset of coresets stands a level above them, where it may err less.
+        level = max(len(stream.levels) for stream in streams) if plan.promise else 0
+        _place(block.levels, level, _at_most(plan, parts, key.random(COLLAPSE, n_nodes), level, 0, *key.numbers))
     return block
 
 
-def _at_most(plan: Plan, parts: list[Nodes], rng: np.random.Generator) -> Nodes:
+def _at_most(plan: Plan, parts: list[Nodes], rng: np.random.Generator, *numbers: int) -> Nodes:
     """Nodes of all parts as they are if there are at most ``size`` of them, else a coreset."""
     if sum(len(part) for part in parts) <= plan.size:
         return _together(parts)
-    return plan.reduce(parts, rng)
+    return plan.reduce(parts, rng, *numbers)
 
 
 def _together(parts: list[Nodes]) -> Nodes:
@@ -362,6 +445,9 @@ def united(streams: list[Stream]) -> Nodes:
     parts = [nodes for stream in streams for nodes in stream.retained()]
     if not parts:
         raise InputError("The summary is empty: it has read no nodes. Update it first.")
+    if plan.promise is not None:
+        # Their union keeps the promise; another reduce would cost some of it.
+        return _together(parts)
     if plan.preset == "paper" and sum(len(part) for part in parts) > plan.size:
         return _together([nodes for stream in streams for nodes in stream.paper_coreset()])
     return _at_most(plan, parts, streams[0].key.random(FINAL, n_nodes))
@@ -403,7 +489,8 @@ def merged(streams: list[Stream], audit: AuditSample) -> tuple[list[Stream], Aud
     return sorted(streams, key=lambda stream: stream.key), audit
 
 
-def sums(streams: list[Stream]) -> Totals:
-    """Sums over all nodes of several streams."""
+def sums(streams: list[Stream]) -> tuple[Totals, ThinningTotals]:
+    """Sums over all nodes of several streams, as they are kept, and what thinning did to them."""
     columns = zip(*(stream.all_totals() for stream in streams), strict=True)
-    return Totals(*(math.fsum(column) for column in columns))
+    losses = zip(*(stream.thinning for stream in streams), strict=True)
+    return Totals(*(math.fsum(column) for column in columns)), ThinningTotals(*(math.fsum(loss) for loss in losses))

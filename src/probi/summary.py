@@ -1,6 +1,7 @@
 """Summary: what is kept of a stream of nodes, in memory that does not grow with it."""
 
 import copy
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike
 from probi import _parallel
 from probi._checks import LARGEST, SMALLEST, check_count
 from probi._random import seed_of
+from probi._thinning import ThinningTotals
 from probi.audit import AuditSample
 from probi.distances import check_centers, expected_cost
 from probi.errors import InputError
@@ -35,17 +37,24 @@ class Summary:
         Largest number of clusters to solve for later.
     size : int, default=None
         Nodes in the coreset, at least 4 a cluster. None: 200 a cluster. Larger is slower and nearer to all the data.
-    preset : {"default", "paper"}, default="default"
+    preset : {"default", "paper", "theory"}, default="default"
         "paper" is PROBI as its authors state it (Algorithm 2, section 3.2). The default has a far smaller error.
+        "theory" keeps a promise instead of a size, by :func:`probi.coreset.lss.lss_coreset` (Algorithm 1).
     random_state : None, int, Generator or RandomState
         The same seed gives the same bytes, for any split of the stream into batches and any number of threads.
     shard : int, default=0
         Number of this part of the data. Parts that are to be merged need different numbers or different seeds.
+    max_realizations : int, default=None
+        Most realizations that a node keeps: those with more are thinned when they arrive (:meth:`Nodes.thin`), so that
+        memory does not grow with them either. None keeps all.
+    epsilon, delta : float, default=None
+        For ``preset="theory"``, which needs both: the cost of any centers on the coreset is within 1 ± epsilon of that
+        on all nodes, for a stream of any length, and fails to be so with a probability of at most delta.
 
     Attributes
     ----------
-    n_clusters, size, preset
-        As given.
+    n_clusters, size, preset, max_realizations
+        As given; in theory, the size that is aimed at.
     n_nodes : int
         Nodes read.
     n_retained : int
@@ -56,6 +65,8 @@ class Summary:
         Sum of mass times spread: what no centers can undo, certified up to 1 %.
     lower_bound : float
         Certified: no centers, however many, cost less.
+    thinning_bound : float
+        Certified: the cost of no centers changed by more than this because realizations were left out. 0 if none were.
     about : dict
         What the user wants to be known about it, such as names of features: plain values that JSON can hold, saved with
         the summary. A merge keeps what both say alike.
@@ -94,8 +105,11 @@ class Summary:
         preset: str = "default",
         random_state: Any = None,
         shard: int = 0,
+        max_realizations: int | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
     ) -> None:
-        plan = Plan.checked(n_clusters, size, preset)
+        plan = Plan.checked(n_clusters, size, preset, max_realizations, epsilon, delta)
         check_count("shard", shard, least=0)
         self._set(plan, [Stream(Key(int(shard), 0, 0, seed_of(random_state)), plan)], AuditSample())
 
@@ -183,9 +197,9 @@ class Summary:
             )
 
     def _check_fits(self, other: "Summary") -> None:
-        for name in ("n_clusters", "size", "preset"):
-            mine, theirs = getattr(self, name), getattr(other, name)
-            if mine != theirs:
+        theirs_given = other._plan.parameters()
+        for name, mine in self._plan.parameters().items():
+            if mine != (theirs := theirs_given[name]):
                 raise InputError(f"Summaries with {name} {mine!r} and {theirs!r} cannot be merged: make them alike.")
         if self.n_features is not None and other.n_features is not None:
             self._check_features(other.n_features)
@@ -203,7 +217,7 @@ class Summary:
     def coreset(self) -> Nodes:
         """At most ``size`` weighted nodes that stand for all that were read; changes nothing, draws nothing.
 
-        In the paper preset the union of all levels, as in section 3.2.
+        In the paper preset, and in theory, the union of all levels, as in section 3.2.
         """
         return self._find("coreset", lambda: united(self._streams))
 
@@ -216,13 +230,15 @@ class Summary:
             raise InputError("The summary is empty: it has read no nodes. Update it first.")
         places = check_centers(centers, self.n_features)
         with self._lock:
-            totals = self._totals()
+            totals, thinning = self._totals()
             if self.n_retained == self.n_nodes:
                 cost, error = expected_cost(everything(self._streams), places), 0.0
             else:
                 excess, error = self._whole_audit().excess(places)
+                # Of the nodes as they are kept: what thinning took from the spread it gave to the excess.
                 cost = totals.spread_cost + excess
-        return Evaluation(cost, error, min(totals.lower_bound, cost), totals.spread_cost)
+        error = math.hypot(error, math.sqrt(thinning.variance))
+        return Evaluation(cost, error, min(self.lower_bound, cost), min(self.spread_cost, cost), self.thinning_bound)
 
     def sample(self) -> Nodes:
         """Some of the nodes that were read, to look at: all of them while all are kept, else the audit sample.
@@ -245,7 +261,7 @@ class Summary:
 
         return self._find("audit", joined)
 
-    def _totals(self) -> Totals:
+    def _totals(self) -> tuple[Totals, ThinningTotals]:
         return self._find("totals", lambda: sums(self._streams))
 
     def _find(self, name: str, compute: Callable[[], T]) -> T:
@@ -267,8 +283,13 @@ class Summary:
 
     @property
     def preset(self) -> str:
-        """Which PROBI: "default" or "paper"."""
+        """Which PROBI: "default", "paper" or "theory"."""
         return self._plan.preset
+
+    @property
+    def max_realizations(self) -> int | None:
+        """Most realizations that a node keeps; None keeps all."""
+        return self._plan.max_realizations
 
     @property
     def n_nodes(self) -> int:
@@ -283,17 +304,24 @@ class Summary:
     @property
     def mass(self) -> float:
         """Sum of weight times total probability of all nodes read."""
-        return self._totals().mass
+        return self._totals()[0].mass
 
     @property
     def spread_cost(self) -> float:
-        """Sum of mass times spread of all nodes read."""
-        return self._totals().spread_cost
+        """Sum of mass times spread of all nodes read, before any were thinned."""
+        totals, thinning = self._totals()
+        return max(0.0, totals.spread_cost + thinning.spread_cost)
 
     @property
     def lower_bound(self) -> float:
         """Certified: no centers, however many, cost less."""
-        return self._totals().lower_bound
+        totals, thinning = self._totals()
+        return max(0.0, totals.lower_bound + thinning.lower_bound)
+
+    @property
+    def thinning_bound(self) -> float:
+        """Certified: the cost of no centers changed by more than this because realizations were left out."""
+        return self._totals()[1].moved
 
     @property
     def _form(self) -> tuple[int, np.dtype[Any]] | None:
@@ -314,10 +342,16 @@ class Summary:
         return None if self._form is None else self._form[1]
 
     def __repr__(self) -> str:
-        paper = ", as in the paper" if self.preset == "paper" else ""
+        kind = f"coreset of {self.size:,}"
+        if self.preset == "paper":
+            kind += ", as in the paper"
+        if promise := self._plan.promise:
+            kind = f"within {promise.epsilon:.3g} but for a chance of {promise.delta:.3g}"
+        if self.max_realizations:
+            kind += f", at most {self.max_realizations} realizations a node"
         return (
             f"Summary({self.n_nodes:,} nodes read, {self.n_retained:,} kept, up to {self.n_clusters} clusters, "
-            f"coreset of {self.size:,}{paper}, mass {self.mass:,.6g})"
+            f"{kind}, mass {self.mass:,.6g})"
         )
 
     # -- copies and files -------------------------------------------------------------------------------------------

@@ -416,3 +416,20 @@ def test_an_assignment_that_does_not_fit_the_centers_is_not_left(path, tmp_path,
     assert (out / "assignment.parquet").is_file()
     probi(capsys, "cluster", path, "-k", 2, *SETTINGS, "-o", out, "--no-assign")
     assert not (out / "assignment.parquet").exists()
+
+
+def test_nodes_are_thinned_as_they_are_read(tmp_path, capsys):
+    X = np.random.default_rng(0).normal(size=(4000, 2))
+    path = write(tmp_path / "x.parquet", {"x0": X[:, 0], "x1": X[:, 1]})
+    settings = ("cluster", path, "-k", 2, "--layout", "groups", "--group-size", 100, "--seed", 3)
+    thin = probi(capsys, *settings, "--max-realizations", 8, "-o", tmp_path / "out", "--json").json
+    summary = Summary.load(tmp_path / "out" / "summary.probi")
+    assert np.diff(summary.coreset().offsets).max() <= 8
+    assert thin["thinning_bound"] == summary.thinning_bound > 0
+    assert thin["parameters"]["max_realizations"] == 8
+    # The second pass reads all realizations again: its cost is exact, and near what was said.
+    (solution,) = thin["solutions"]
+    assert abs(solution["exact_cost"] - thin["cost"]) < 3 * thin["standard_error"]
+    told = probi(capsys, "info", tmp_path / "out" / "summary.probi").out
+    assert "max realizations: 8" in told
+    assert "thinning bound: " in told

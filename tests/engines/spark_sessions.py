@@ -66,7 +66,7 @@ def answer(function, **arguments):
     Waits also for the Java of that process, which writes to the same pipes.
     """
     command = [sys.executable, __file__, function, json.dumps(arguments)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=800, check=False)
     assert ended.returncode in (0, -signal.SIGKILL), ended.stderr[-3000:]
     return ended.returncode or json.loads(ended.stdout.splitlines()[-1])
 

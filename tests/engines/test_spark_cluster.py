@@ -1,5 +1,7 @@
 """probi on a standalone Spark cluster on this machine: a master and two workers, one of which is killed."""
 
+import os
+import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -68,7 +70,7 @@ def ran(cluster, folder, tmp_path_factory):
             answer, "summarize", master=cluster.address, folder=str(folder), save=str(save), notes=str(notes)
         )
         # The first partitions are made twice: before all, to find out what the columns are.
-        wait_until(lambda: job.done() or len(notes.read_text().split()) >= 14, "the job does not get on", 150)
+        wait_until(lambda: job.done() or len(notes.read_text().split()) >= 14, "the job does not get on", 400)
         cluster.kill_worker()
         told = job.result()
     return Ran(save, **told, times=Counter(notes.read_text().split()))
@@ -106,7 +108,10 @@ def test_the_command_line_writes_the_same_folder(cluster, capsys, tmp_path):
     path = write(tmp_path / "x.parquet", columns, step=1000)
     settings = ("cluster", path, "-k", "2,3", "--layout", "long", "--size", 40, "--missing", "skip-node", "--json")
     here = probi_command(capsys, *settings, "-o", tmp_path / "here")
-    there = probi_process(*settings, "-o", tmp_path / "there", "--engine", "spark", "--workers", cluster.address)
+    # A cluster's own Python is asked for by the usual variable; a driver that is elsewhere has its address.
+    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    elsewhere = ("--engine", "spark", "--workers", cluster.address)
+    there = probi_process(*settings, "-o", tmp_path / "there", *elsewhere, env=environment, timeout=400)
     assert cluster.address in there.err
     costs = [[solution["cost"] for solution in ran.json["solutions"]] for ran in (there, here)]
     assert costs[0] == pytest.approx(costs[1], rel=1e-12)

@@ -209,3 +209,16 @@ def test_an_empty_partition_is_an_empty_summary():
     how = Frame.of(pa.table({"x": [1.0]}), {})
     summary, account = opened(how.run(RECIPE, 3, []))
     assert summary.n_nodes == account.counts.rows == 0
+
+
+def test_workers_thin_as_the_recipe_says(tmp_path):
+    X = np.random.default_rng(0).normal(size=(900, 2))
+    path = write(tmp_path / "x.parquet", {"x0": X[:, 0], "x1": X[:, 1]})
+    recipe = Recipe.checked(3, 40, "default", 5, max_realizations=4)
+    made = Summary.from_bytes(recipe(reader_of(path, {"layout": "groups", "group_size": 30}), 2))
+    local = Summary(3, 40, random_state=5, shard=2, max_realizations=4)
+    for nodes in probi.io.read(path, layout="groups", group_size=30):
+        local.update(nodes)
+    assert made.max_realizations == 4
+    assert made.thinning_bound == local.thinning_bound > 0
+    assert made.coreset() == local.coreset()

@@ -46,6 +46,7 @@ def cluster(
     seed: opt.Seed = 0,
     size: opt.Size = None,
     preset: opt.Preset = "default",
+    max_realizations: opt.MostRealizations = None,
     n_init: opt.Starts = None,
     assign: Annotated[
         bool, typer.Option("--assign/--no-assign", help="Read a second time and write assignment.parquet.")
@@ -67,8 +68,8 @@ def cluster(
     with stoppable(checkpoint, can_go_on=elsewhere is None):
         cluster_files(
             Talk(quiet), files, opt.numbers_of_clusters(clusters), reading, output, seed=seed, size=size,
-            preset=preset, n_init=n_init, assign=assign, checkpoint=checkpoint, every=checkpoint_every,
-            elsewhere=elsewhere, as_json=json,
+            preset=preset, max_realizations=max_realizations, n_init=n_init, assign=assign, checkpoint=checkpoint,
+            every=checkpoint_every, elsewhere=elsewhere, as_json=json,
         )  # fmt: skip
 
 
@@ -82,6 +83,7 @@ def cluster_files(
     seed: int = 0,
     size: int | None = None,
     preset: str = "default",
+    max_realizations: int | None = None,
     n_init: int | None = None,
     assign: bool = True,
     checkpoint: Path | None = None,
@@ -92,9 +94,10 @@ def cluster_files(
     """Do the main job; see :func:`cluster`. With ``elsewhere`` the workers of an engine read the files."""
     clock = Clock()
     others = {} if elsewhere is None else elsewhere.parameters
-    parameters = _parameters(files, reading, k=ks, size=size, preset=preset, n_init=n_init, seed=seed, **others)
+    kept: dict[str, Any] = {"size": size, "preset": preset, "max_realizations": max_realizations}
+    parameters = _parameters(files, reading, k=ks, **kept, n_init=n_init, seed=seed, **others)
     reader = open_reader(talk, files, reading)
-    summary = Summary(ks[-1], size=size, preset=preset, random_state=seed)
+    summary = Summary(ks[-1], random_state=seed, **kept)
     if output is not None:
         results_folder(output, reader)
     rejects = None if output is None else output / "rejected.csv"
@@ -104,7 +107,7 @@ def cluster_files(
             if workers is None:
                 summary, counts = summarize_files(talk, reader, summary, parameters, rejects, checkpoint, every)
             else:
-                summary, counts = workers.summarize(Recipe.checked(ks[-1], size, preset, seed), rejects)
+                summary, counts = workers.summarize(Recipe.checked(ks[-1], random_state=seed, **kept), rejects)
         sources = [str(source) for source in reader.sources]
         with clock.timed("solve"):
             results = solve_all(talk, summary, ks, n_init, seed, sources[0])
@@ -153,6 +156,7 @@ def summarize(
     seed: opt.Seed = 0,
     size: opt.Size = None,
     preset: opt.Preset = "default",
+    max_realizations: opt.MostRealizations = None,
     shard: Annotated[int, typer.Option(min=0, help="Number of this part of the data, for probi merge.")] = 0,
     checkpoint: opt.Checkpoint = None,
     checkpoint_every: opt.Every = EVERY,
@@ -161,9 +165,10 @@ def summarize(
 ) -> None:
     """Read files of nodes into a summary, to be merged or solved later."""
     talk, ks = Talk(quiet), opt.numbers_of_clusters(clusters)
-    parameters = _parameters(files, reading, k=ks[-1:], size=size, preset=preset, seed=seed, shard=shard)
+    kept: dict[str, Any] = {"size": size, "preset": preset, "max_realizations": max_realizations}
+    parameters = _parameters(files, reading, k=ks[-1:], **kept, seed=seed, shard=shard)
     reader = open_reader(talk, files, reading)
-    summary = Summary(ks[-1], size=size, preset=preset, random_state=seed, shard=shard)
+    summary = Summary(ks[-1], random_state=seed, shard=shard, **kept)
     with stoppable(checkpoint):
         summary, _ = summarize_files(talk, reader, summary, parameters, None, checkpoint, checkpoint_every)
     summary.save(output)

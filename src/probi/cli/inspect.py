@@ -27,6 +27,8 @@ def print_summary(path: Path, summary: Summary, as_json: bool) -> None:
         "n_clusters": summary.n_clusters,
         "size": summary.size,
         "preset": summary.preset,
+        "max_realizations": summary.max_realizations,
+        "thinning_bound": summary.thinning_bound if summary.max_realizations else None,
         "mass": summary.mass,
         "spread_cost": summary.spread_cost,
         "lower_bound": summary.lower_bound,

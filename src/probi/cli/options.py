@@ -34,6 +34,15 @@ Preset = Annotated[
     Literal["default", "paper"],
     typer.Option("--preset", metavar="PRESET", help="default, or paper: PROBI as its authors state it."),
 ]
+MostRealizations = Annotated[
+    int | None,
+    typer.Option(
+        "--max-realizations",
+        min=1,
+        metavar="N",
+        help="Thin nodes with more realizations when they are read; the cost's error includes it.",
+    ),
+]
 Starts = Annotated[
     int | None, typer.Option("--n-init", metavar="N", help="Starts of the solver; 10, or 1 with --preset paper.")
 ]

@@ -60,6 +60,7 @@ class Outcome:
             "standard_error": result.standard_error,
             "lower_bound": result.lower_bound,
             "spread_cost": result.spread_cost,
+            "thinning_bound": result.thinning_bound,
             "n_nodes": summary.n_nodes,
             "counts": None if self.counts is None else asdict(self.counts),
             "seed": self.seed,
@@ -89,6 +90,7 @@ class Outcome:
             "exact_cost": None if tally is None else tally.cost,
             "lower_bound": result.lower_bound,
             "spread_cost": result.spread_cost,
+            "thinning_bound": result.thinning_bound,
             "excess": result.excess,
             "above_optimum_at_most": above_optimum(result),
             "clusters": [

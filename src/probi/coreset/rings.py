@@ -46,7 +46,7 @@ def reduce(parts: Sequence[Nodes], size: int, n_clusters: int, rng: np.random.Ge
     labels, distances = _nearest_centers(medians, nodes.mass, n_clusters, rng)
     bucket_of, n_buckets = buckets(labels, distances, spreads, nodes.mass)
     n_draws = max(size // n_buckets, 1)
-    chosen, masses = _draws(bucket_of, n_buckets, n_draws, nodes.mass, rng)
+    chosen, masses = draws(bucket_of, n_buckets, n_draws, nodes.mass, rng)
     return nodes.take(chosen).reweighted(masses / nodes.total_probabilities[chosen])
 
 
@@ -90,9 +90,8 @@ def buckets(
     radius = float((mass * (distances + spreads)).sum() / (8.0 * mass.sum()))
     rings = np.zeros((3, len(labels)), np.int64)
     rings[0] = labels
+    rings[1] = rings_of(distances, radius)
     if radius > 0.0:
-        _, exponent = np.frexp(distances / radius)
-        rings[1] = np.maximum(exponent, 0)
         fraction, exponent = np.frexp(spreads / radius)
         # An exact power of two still belongs to the ring that ends there.
         rings[2] = np.maximum(exponent - (fraction == 0.5), 0)
@@ -101,7 +100,15 @@ def buckets(
     return numbers, int(numbers.max()) + 1
 
 
-def _draws(
+def rings_of(distances: Floats, radius: float) -> Indices:
+    """Ring of each distance: 0 below the radius, h from 2^(h-1) times the radius to below 2^h times it."""
+    if not radius > 0.0:
+        return np.zeros(len(distances), np.int64)
+    _, exponent = np.frexp(distances / radius)
+    return np.maximum(exponent, 0).astype(np.int64)
+
+
+def draws(
     bucket_of: Indices, n_buckets: int, n_draws: int, mass: Floats, rng: np.random.Generator
 ) -> tuple[Indices, Floats]:
     """Nodes that were drawn, each once, and the mass that each of them stands for."""

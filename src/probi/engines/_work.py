@@ -61,14 +61,17 @@ class Recipe:
     size: int | None
     preset: str
     seed: int
+    max_realizations: int | None = None
     first_shard: int = 0
     keeps_rejected: bool = False  # whether rows that are left out come home, for people to look at
 
     @classmethod
-    def checked(cls, n_clusters: int, size: int | None, preset: str, random_state: Any) -> "Recipe":
+    def checked(
+        cls, n_clusters: int, size: int | None, preset: str, random_state: Any, max_realizations: int | None = None
+    ) -> "Recipe":
         """Parameters that make sense; a Generator is asked for a seed here, once."""
-        Plan.checked(n_clusters, size, preset)
-        return cls(n_clusters, size, preset, seed_of(random_state))
+        Plan.checked(n_clusters, size, preset, max_realizations)
+        return cls(n_clusters, size, preset, seed_of(random_state), max_realizations)
 
     @property
     def fan_in(self) -> int:
@@ -77,7 +80,8 @@ class Recipe:
 
     def empty(self, number: int) -> Summary:
         """Summary for a part."""
-        return Summary(self.n_clusters, self.size, self.preset, self.seed, self.first_shard + number)
+        shard = self.first_shard + number
+        return Summary(self.n_clusters, self.size, self.preset, self.seed, shard, self.max_realizations)
 
     def __call__(self, reader: Reader, number: int, part: Part | None = None) -> bytes:
         """Summarise what a reader reads."""

@@ -59,6 +59,9 @@ class Result:
         Rounds that the best start took on the nodes.
     n_distinct : int
         Clusters that have a node; below ``n_clusters`` if there are not enough distinct nodes.
+    thinning_bound : float
+        Certified: the cost changed by no more than this because realizations were left out. The standard error has
+        what is likely of it.
     """
 
     centers: NDArray[Any]
@@ -71,6 +74,7 @@ class Result:
     clusters: Clusters = field(repr=False)
     n_iter: int
     n_distinct: int = field(repr=False)
+    thinning_bound: float = 0.0
 
     @property
     def excess(self) -> float:
@@ -93,17 +97,20 @@ class Evaluation:
     cost : float
         Estimated expected cost: ``spread_cost + excess``.
     standard_error : float
-        Of the cost; 0 where the summary still holds every node.
+        Of the cost; 0 where the summary still holds every node. Also of thinning, for centers that were fixed before.
     lower_bound : float
         Certified: no centers, however many, cost less.
     spread_cost : float
         The part of the cost that is the nodes' own spread, which no center can change; a sum over all nodes.
+    thinning_bound : float
+        Certified: the cost changed by no more than this because realizations were left out on arrival.
     """
 
     cost: float
     standard_error: float
     lower_bound: float
     spread_cost: float
+    thinning_bound: float = 0.0
 
     @property
     def excess(self) -> float:

@@ -186,7 +186,8 @@ def _solved_summary(summary: Summarized, n_clusters: int, preset: str | None, *o
             f"n_clusters is {n_clusters}, but the summary was made for up to {summary.n_clusters}. Make one for more."
         )
     effort = Effort.for_coreset(n_clusters)
-    found = _solved_nodes(summary.coreset(), n_clusters, preset or summary.preset, effort, *options)
+    preset = preset or ("paper" if summary.preset == "paper" else "default")
+    found = _solved_nodes(summary.coreset(), n_clusters, preset, effort, *options)
     known = summary.evaluate(found.centers)
     return replace(
         found,
@@ -194,6 +195,7 @@ def _solved_summary(summary: Summarized, n_clusters: int, preset: str | None, *o
         standard_error=known.standard_error,
         spread_cost=known.spread_cost,
         lower_bound=known.lower_bound,
+        thinning_bound=known.thinning_bound,
         labels=None,
     )
 

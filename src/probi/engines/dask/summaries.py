@@ -47,6 +47,7 @@ def summarize(
     size: int | None = None,
     preset: str = "default",
     random_state: Any = None,
+    max_realizations: int | None = None,
     client: Any = None,
     part_bytes: int = PART_BYTES,
     on_part: OnPart = lambda n_done, n_parts: None,
@@ -62,7 +63,7 @@ def summarize(
     source : dask DataFrame, Array or Bag, or paths
         An Array of points (n, d) or of nodes (n, m, d); a Bag of :class:`~probi.Nodes`; or files, folders and patterns
         as in :func:`probi.io.read`, in places that all workers see.
-    n_clusters, size, preset, random_state
+    n_clusters, size, preset, random_state, max_realizations
         As in :class:`~probi.Summary`.
     client : distributed.Client, default=None
         None: the client that is active, else Dask's own scheduler in this process.
@@ -78,7 +79,7 @@ def summarize(
     -------
     Summary
     """
-    recipe = Recipe.checked(n_clusters, size, preset, random_state)
+    recipe = Recipe.checked(n_clusters, size, preset, random_state, max_realizations)
     with _computing_on(client):
         parts = parts_of(source, recipe, part_bytes, reading)
     return finished(tree(parts, recipe, client, on_part))

@@ -23,7 +23,7 @@ class StreamingSummary:
     ----------
     path : str or path
         File of the summary, on the machine of the driver; goes on from it if it is there.
-    n_clusters, size, preset, random_state, order, n_partitions, **reading
+    n_clusters, size, preset, random_state, max_realizations, order, n_partitions, **reading
         As in :func:`summarize`. If ``random_state`` is None it is 0, so that a restart goes on as before.
 
     Examples
@@ -43,12 +43,14 @@ class StreamingSummary:
         size: int | None = None,
         preset: str = "default",
         random_state: int | None = None,
+        max_realizations: int | None = None,
         order: str | None = None,
         n_partitions: int | None = None,
         **reading: Any,
     ) -> None:
         self._path = Path(path)
-        self._recipe = Recipe.checked(n_clusters, size, preset, 0 if random_state is None else random_state)
+        seed = 0 if random_state is None else random_state
+        self._recipe = Recipe.checked(n_clusters, size, preset, seed, max_realizations)
         self._order, self._n_partitions, self._reading = order, n_partitions, reading
         self._summary = Summary.load(self._path) if self._path.exists() else None
         if self._summary is not None:
@@ -66,7 +68,7 @@ class StreamingSummary:
             raise InputError(f"{self._path} is a summary, but not of a stream. Name another file.")
         before, wanted = summary.about["stream"]["seed"], self._recipe.seed
         fresh = self._recipe.empty(0)
-        for name in ("n_clusters", "size", "preset"):
+        for name in ("n_clusters", "size", "preset", "max_realizations"):
             if getattr(summary, name) != getattr(fresh, name):
                 raise InputError(
                     f"{self._path} has {name} {getattr(summary, name)!r}, but {getattr(fresh, name)!r} is wanted. "

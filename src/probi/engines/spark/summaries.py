@@ -41,6 +41,7 @@ def summarize(
     size: int | None = None,
     preset: str = "default",
     random_state: Any = None,
+    max_realizations: int | None = None,
     order: str | None = None,
     n_partitions: int | None = None,
     session: Any = None,
@@ -57,7 +58,7 @@ def summarize(
     ----------
     source : DataFrame or paths
         Files, folders and patterns are read as in :func:`probi.io.read`, and must be in places that all executors see.
-    n_clusters, size, preset, random_state
+    n_clusters, size, preset, random_state, max_realizations
         As in :class:`~probi.Summary`.
     order : str, default=None
         Column that says in which order the rows of a DataFrame are, needed for the layout "groups". Its values must
@@ -79,7 +80,7 @@ def summarize(
     -------
     Summary
     """
-    recipe = Recipe.checked(n_clusters, size, preset, random_state)
+    recipe = Recipe.checked(n_clusters, size, preset, random_state, max_realizations)
     if isinstance(source, DataFrame):
         how = how_to_read(source, reading, order)
         data, _ = merged_frame(source, how, recipe, order, n_partitions, on_part)

@@ -1,5 +1,7 @@
 """Executors of Spark for ``probi cluster --engine spark``."""
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -33,6 +35,9 @@ class _Engine:
 def connected(workers: str | None) -> Iterator[Engine]:
     """Connect to a master by its address, or use so many threads of this machine; None: what spark-submit says."""
     builder = SparkSession.builder.appName("probi").config("spark.ui.showConsoleProgress", "false")
+    if workers is None or workers.isdecimal() or workers.startswith("local"):
+        # In this machine's threads: the Python that runs probi has it, the first in the path may not.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if workers is not None:
         builder = builder.master(f"local[{workers}]" if workers.isdecimal() else workers)
     try:

@@ -1,0 +1,262 @@
+"""Algorithm 1 of the paper: the coreset of Lammersen, Schmidt and Sohler (2012), with a promise instead of a size.
+
+Five steps, each a function here. The primary source is not at hand, so constants are ours: each is named, and what they
+give is measured in ``docs/results/theory.md``.
+"""
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probi import _parallel
+from probi._checks import check_count, check_share, frozen
+from probi._kernels import geometry
+from probi._random import generator
+from probi.coreset.kumar import kumar_medians
+from probi.coreset.rings import buckets, draws, rings_of
+from probi.distances import Assignment
+from probi.errors import InputError, SolverWarning
+from probi.nodes import Nodes
+from probi.solver.problem import Problem, draw
+from probi.solver.seeding import seed
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+# The constant of the number of draws. Chen's bound for k-median in metric spaces is a constant times
+# (k ln n + ln(1 / delta)) / epsilon ** 2; a proof by Hoeffding's inequality would need one in the hundreds.
+DRAWS = 1.0
+
+# Centers that the bicriteria solver finds for each cluster: D-sampling of 2 k is a constant approximation with constant
+# probability (Wei, 2016).
+CENTERS_A_CLUSTER = 2
+
+
+class Promise(NamedTuple):
+    """The cost of any centers on the coreset is within 1 ± epsilon of their cost, with probability 1 - delta."""
+
+    epsilon: float
+    delta: float
+
+    @classmethod
+    def checked(cls, epsilon: Any, delta: Any) -> "Promise":
+        """Return a promise, or raise on numbers that make none."""
+        check_share("epsilon", epsilon)
+        check_share("delta", delta)
+        return cls(float(epsilon), float(delta))
+
+    def share(self, *numbers: int) -> "Promise":
+        """What a coreset must promise that is one of many, so that all of them together keep this promise.
+
+        The numbers, from 0 on, say which one it is; the first is its level. Shares fall with the square of each number
+        + 1, whose inverses sum to pi ** 2 / 6. Errors of the levels above each other multiply, failures of all add up.
+        """
+        shares = [6.0 / (math.pi * (number + 1)) ** 2 for number in numbers]
+        return Promise(math.log1p(self.epsilon) * shares[0], self.delta * math.prod(shares))
+
+    def half(self) -> "Promise":
+        """What each of two coresets, one of the other, must promise: (1 + e)(1 + e) - 1 is epsilon."""
+        return Promise(math.sqrt(1.0 + self.epsilon) - 1.0, self.delta / 2.0)
+
+    def n_draws(self, n: int, n_clusters: int) -> int:
+        """Draws from each bucket of n things."""
+        return math.ceil(DRAWS * (n_clusters * math.log(max(n, 2)) - math.log(self.delta)) / self.epsilon**2)
+
+
+def lss_coreset(nodes: Nodes, n_clusters: int, epsilon: float, delta: float, random_state: Any = None) -> Nodes:
+    """Coreset with a promise: the cost of k centers on it is within 1 ± epsilon of their cost on all nodes.
+
+    Parameters
+    ----------
+    nodes : Nodes
+    n_clusters : int
+        Number of centers that the promise is for.
+    epsilon : float
+        Largest relative error, between 0 and 1.
+    delta : float
+        Probability with which the promise may be broken, between 0 and 1.
+    random_state : None, int, Generator or RandomState, default=None
+        The same seed gives the same bits.
+
+    Returns
+    -------
+    Nodes
+        Some of the nodes with new weights, those with many realizations thinned. The total mass is kept.
+
+    Warns
+    -----
+    SolverWarning
+        If the promise needs so many draws that all nodes are kept as they are.
+
+    See Also
+    --------
+    probi.Summary : With ``preset="theory"`` the same for a stream.
+
+    Notes
+    -----
+    Algorithm 1 of the paper, which calls it the coreset of Lammersen, Schmidt and Sohler. Chosen here: the number of
+    draws from a bucket of n nodes is (k ln n + ln(1 / delta)) / e ** 2, with e half of epsilon in the sense that two
+    such errors make one epsilon; buckets with no more nodes than that are kept whole; half of delta each goes to nodes
+    and to realizations. Multiplicities of the original are weights, which is the same and needs no smallest weight.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import probi
+    >>> from probi.coreset.lss import lss_coreset
+    >>> X = np.random.default_rng(0).normal(size=(100_000, 2)) ** 3
+    >>> lss_coreset(probi.Nodes.from_points(X), n_clusters=2, epsilon=0.5, delta=0.1, random_state=0)
+    Nodes(12,276 nodes, 12,276 realizations (1 a node), 2 features, float64, mass 100,000)
+    """
+    if not isinstance(nodes, Nodes):
+        raise InputError(f"Expected Nodes, not {type(nodes).__name__}. Nodes.from_points takes an array of points.")
+    check_count("n_clusters", n_clusters)
+    promise = Promise.checked(epsilon, delta)
+    coreset = reduce([nodes], int(n_clusters), promise, generator(random_state))
+    if len(coreset) == len(nodes) > 0 and coreset.n_realizations == nodes.n_realizations:
+        warnings.warn(
+            f"For epsilon={epsilon} and delta={delta} a coreset has no fewer than these {len(nodes):,} nodes.",
+            SolverWarning,
+            stacklevel=2,
+        )
+    return coreset
+
+
+def reduce(parts: Sequence[Nodes], n_clusters: int, promise: Promise, rng: np.random.Generator) -> Nodes:
+    """Make a coreset of the nodes of all parts, with a promise; nodes without mass are left out."""
+    nodes = Nodes.concat(parts)
+    nodes = nodes.take(np.flatnonzero(nodes.mass > 0.0))
+    if len(nodes) == 0:
+        return nodes
+    each = promise.half()
+    medians, spreads = approximate_medians(nodes, promise, rng)
+    centers = bicriteria_centers(Nodes.from_points(medians, nodes.mass), n_clusters, promise, rng)
+    bucket_of, n_buckets = partition(medians, spreads, nodes.mass, centers)
+    chosen, masses = sample(bucket_of, n_buckets, each.n_draws(len(nodes), n_clusters), nodes.mass, rng)
+    # A factor, so that a node that stands for itself keeps its weight to the bit.
+    coreset = nodes.take(chosen).reweighted(nodes.weights[chosen] * (masses / nodes.mass[chosen]))
+    return reduce_distributions(coreset, medians[chosen], Promise(each.epsilon, each.delta / len(nodes)), rng)
+
+
+# -- the five steps ---------------------------------------------------------------------------------------------------
+
+
+def approximate_medians(nodes: Nodes, promise: Promise, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Step 1: a median of each node by constant-size sampling, best of ln(n / delta) repetitions, and its spread."""
+    if nodes.is_certain:
+        return np.asarray(nodes.points, np.float64), np.zeros(len(nodes))
+    n_repetitions = math.ceil(math.log(len(nodes) / promise.delta))
+    medians = kumar_medians(nodes, np.arange(len(nodes)), rng, n_repetitions=n_repetitions)
+    expected = np.empty(len(nodes))
+    _parallel.run(
+        geometry.distances_of_pairs, nodes.pieces(), nodes.points, nodes.probabilities, nodes.offsets, medians, expected
+    )
+    return medians, expected / nodes.total_probabilities
+
+
+def bicriteria_centers(places: Nodes, n_clusters: int, promise: Promise, rng: np.random.Generator) -> Floats:
+    """Step 2: more centers than clusters, at some times the smallest cost; best of log2(1 / delta) repetitions."""
+    best, lowest = np.empty((0, places.n_features)), np.inf
+    for _ in range(math.ceil(-math.log2(promise.delta))):
+        centers = _centers_by_sample(places, CENTERS_A_CLUSTER * n_clusters, rng)
+        cost = float((places.mass * _nearest(places, centers).nearest).sum())
+        if cost < lowest:
+            best, lowest = centers, cost
+    return best
+
+
+def _centers_by_sample(places: Nodes, n_centers: int, rng: np.random.Generator) -> Floats:
+    """Indyk's speed-up (1999): solve a sample of about sqrt(k n), then the places that are far from its centers."""
+    n = len(places)
+    size = math.ceil(math.sqrt(n_centers * n * math.log(max(n, 2))))
+    if 2 * size >= n:
+        return seed(Problem.of(places), n_centers, rng)
+    times = np.bincount(draw(places.mass, rng.random(size)), minlength=n)
+    drawn = np.flatnonzero(times)
+    sampled = places.take(drawn).reweighted(times[drawn].astype(np.float64))
+    first = seed(Problem.of(sampled), n_centers, rng)
+    # What a sample can miss, by its size: the farthest k ln(n) / size of all mass.
+    order = np.argsort(-_nearest(places, first).nearest, kind="stable")
+    share = np.cumsum(places.mass[order]) / places.mass.sum()
+    far = order[: 1 + np.searchsorted(share, n_centers * math.log(n) / size)]
+    second = seed(Problem.of(places.take(np.sort(far))), n_centers, rng)
+    return np.concatenate([first, second])
+
+
+def _nearest(places: Nodes, centers: Floats) -> Assignment:
+    found = Assignment(places)
+    found.update(centers, np.zeros(len(centers)), exact=True)
+    return found
+
+
+def partition(medians: Floats, spreads: Floats, mass: Floats, centers: Floats) -> tuple[Indices, int]:
+    """Step 3: bucket (center, ring of the distance, ring of the spread) of each node, and how many there are.
+
+    As in the paper's own algorithm; its R is a share of the mean cost, and rings go on as far as there are nodes.
+    """
+    found = _nearest(Nodes.from_points(medians, mass), centers)
+    return buckets(found.labels, found.nearest, spreads, mass)
+
+
+def sample(
+    bucket_of: Indices, n_buckets: int, n_draws: int, mass: Floats, rng: np.random.Generator
+) -> tuple[Indices, Floats]:
+    """Step 4: draw from each bucket by mass; those with no more members than draws are kept whole.
+
+    Returns who was drawn, each once, and the mass that each of them stands for.
+    """
+    masses = mass.copy()
+    large = np.bincount(bucket_of, minlength=n_buckets) > n_draws
+    inside = np.flatnonzero(large[bucket_of])
+    if len(inside):
+        numbers = np.cumsum(large) - 1
+        drawn, stand_for = draws(numbers[bucket_of[inside]], int(large.sum()), n_draws, mass[inside], rng)
+        masses[inside] = 0.0
+        masses[inside[drawn]] = stand_for
+    chosen = np.flatnonzero(masses)
+    return chosen, masses[chosen]
+
+
+def reduce_distributions(nodes: Nodes, medians: Floats, promise: Promise, rng: np.random.Generator) -> Nodes:
+    """Step 5: Chen's coreset with k = 1 for the distribution of each node, rings around its median and draws from each.
+
+    ``promise.delta`` is that of one node. Nodes with no more realizations than draws from one ring stay as they are.
+    """
+    sizes = np.diff(nodes.offsets)
+    largest = int(sizes.max())
+    n_draws = promise.n_draws(largest, 1)
+    if largest <= n_draws:
+        return nodes
+    points, probabilities = [], []
+    for i, (first, last) in enumerate(zip(nodes.offsets, nodes.offsets[1:], strict=False)):
+        places, chances = nodes.points[first:last], nodes.probabilities[first:last]
+        if last - first > n_draws:
+            chosen, kept = _chen(places, chances.astype(np.float64), medians[i], n_draws, rng)
+            places = places[chosen]
+            chances = (kept * (nodes.total_probabilities[i] / kept.sum())).astype(nodes.dtype)
+        points.append(places)
+        probabilities.append(chances)
+    offsets = np.concatenate([[0], np.cumsum([len(chances) for chances in probabilities])])
+    arrays = {
+        "points": frozen(np.concatenate(points)),
+        "probabilities": frozen(np.concatenate(probabilities)),
+        "offsets": frozen(offsets),
+    }
+    return Nodes._trusted(**nodes._parts() | arrays | {"statistics": {}})
+
+
+def _chen(
+    points: NDArray[Any], probabilities: Floats, median: Floats, n_draws: int, rng: np.random.Generator
+) -> tuple[Indices, Floats]:
+    """Realizations of one node that stand for all of it, and their probabilities."""
+    used = np.flatnonzero(probabilities > 0.0)
+    chances = probabilities[used]
+    distances = np.sqrt(((points[used] - median) ** 2).sum(axis=1))
+    rings = rings_of(distances, float(chances @ distances) / (8.0 * float(chances.sum())))
+    _, numbers = np.unique(rings, return_inverse=True)
+    chosen, kept = sample(numbers.reshape(-1), int(numbers.max()) + 1, n_draws, chances, rng)
+    return used[chosen], kept

@@ -1,0 +1,333 @@
+"""The coreset with a promise: its five steps one by one, and the promise itself."""
+
+import itertools
+import math
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from samples import blobs, numbered, random_centers
+
+from probi import InputError, Nodes, SolverWarning, _parallel, expected_cost, expected_distances, one_medians, solve
+from probi.coreset import kumar, lss
+from probi.coreset.lss import Promise, lss_coreset
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+def tails(n=30_000, d=2, seed=0):
+    """Certain nodes around one place, some of them very far."""
+    return Nodes.from_points(rng(seed).normal(size=(n, d)) ** 5)
+
+
+def dense(n=20, m=4000, seed=0):
+    """Nodes with many realizations, a few of them far, that are there nine times of ten."""
+    draw = rng(seed)
+    X = draw.normal(size=(n, m, 2)) + draw.normal(size=(n, 1, 2)) * 5
+    X[:, ::50] *= 20
+    shares = draw.exponential(size=(n, m))
+    return Nodes.from_dense(X, 0.9 * shares / shares.sum(axis=1, keepdims=True), weights=draw.uniform(1, 3, n))
+
+
+def quiet(*arguments, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SolverWarning)
+        return lss_coreset(*arguments, **options)
+
+
+# -- step 1 -----------------------------------------------------------------------------------------------------------
+
+
+def nearly_even(gap, n=1000):
+    """Nodes at 0 and 1, a little more often at 0: the wrong point costs (1 + gap) / (1 - gap) times as much."""
+    return Nodes.from_dense(np.tile([[0.0], [1.0]], (n, 1, 1)), np.tile([(1 + gap) / 2, (1 - gap) / 2], (n, 1)))
+
+
+@pytest.mark.parametrize("precision", [0.9, 0.5, 0.2])
+def test_kumars_median_keeps_its_promise(precision):
+    """1,000 runs on nodes that are hard: where the wrong answer is just too expensive, and with a few far points."""
+    gap = 1.05 * precision / (2 + precision)
+    hard = [nearly_even(gap), Nodes.concat([dense(n=1, m=300)] * 1000)]
+    for some in hard:
+        places = kumar.kumar_medians(some, np.arange(1000), rng(), precision, n_repetitions=4)
+        best = one_medians(some[:1])[1][0]
+        cost = np.array([expected_distances(some[:1], y[None])[0, 0] for y in places]) / some.total_probabilities[0]
+        # Four repetitions: it may fail in 1 of 16 runs; that 85 or more of 1,000 do so would happen once in 500 times.
+        assert (cost > (1 + precision) * best).sum() < 85
+
+
+def test_more_repetitions_fail_less():
+    """A point that is the median but is drawn only at times: by four draws in 91 of 100 cases."""
+    around = rng(2).normal(size=(100, 10))
+    around /= np.linalg.norm(around, axis=1, keepdims=True)
+    X = np.concatenate([np.zeros((1, 10)), around])
+    some = Nodes.from_dense(np.tile(X, (1000, 1, 1)), np.tile([0.45] + 100 * [0.0055], (1000, 1)))
+    missed = [kumar.kumar_medians(some, np.arange(1000), rng(), n_repetitions=n).any(axis=1).mean() for n in (1, 2, 8)]
+    assert missed[0] == pytest.approx(0.55**4, abs=0.03)
+    assert missed[1] < 0.03
+    assert missed[2] == 0
+
+
+def test_a_finer_precision_looks_for_the_median_itself():
+    """Means of four points cannot be near the median of a skewed node; Weiszfeld's steps are."""
+    X = rng(1).exponential(size=(50, 2000, 3)) ** 2
+    some = Nodes.from_dense(X)
+    best = one_medians(some)[1]
+    places = kumar.kumar_medians(some, np.arange(50), rng(), 0.1)
+    cost = np.array([expected_distances(v, y[None])[0, 0] for v, y in zip(some, places, strict=True)])
+    assert (cost / best).max() < 1.02
+
+
+def test_only_what_is_drawn_is_looked_at():
+    """With the sums at hand a median costs the same however many realizations there are: others are not even read."""
+    some = dense(n=1, m=4000)
+    sums = kumar.cumulated(some)
+    uniforms = rng().random(4 + 32)
+    drawn = np.unique(np.searchsorted(sums, uniforms * sums[-1], side="right"))
+    points = np.full_like(some.points, np.nan)
+    points[drawn] = some.points[drawn]
+    holes = Nodes._trusted(**some._parts() | {"points": points, "statistics": {}})
+    found = [kumar.kumar_medians(v, np.arange(1), rng(), sums=sums) for v in (some, holes)]
+    assert_array_equal(*found)
+
+
+def test_medians_and_spreads_are_near_the_best():
+    some = numbered(n=500)
+    medians, spreads = lss.approximate_medians(some, Promise(0.5, 0.1), rng())
+    assert_allclose(spreads, [expected_distances(v, y[None])[0, 0] / v.total_probabilities[0]
+                              for v, y in zip(some, medians, strict=True)], rtol=1e-12)  # fmt: skip
+    assert (spreads <= 1.9 * one_medians(some)[1]).all()
+
+
+# -- step 2 -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "n_centers"), [(100, 8), (20_000, 16)])
+def test_bicriteria_centers_cost_a_constant_times_the_smallest(n, n_centers):
+    X, _ = blobs(n=n, k=4, m=1, scale=3.0)
+    places = Nodes.from_points(X[:, 0], rng().uniform(1, 5, n))
+    best = solve(places, 4, random_state=0).cost
+    for seed in range(20):
+        centers = lss.bicriteria_centers(places, 4, Promise(0.5, 0.1), rng(seed))
+        # A sample of the places, and then those far from its centers.
+        assert len(centers) == n_centers
+        assert expected_cost(places, centers) <= 1.5 * best
+
+
+def test_a_small_cluster_far_away_gets_a_center():
+    """A sample misses it; the second half of Indyk's speed-up does not."""
+    X = rng().normal(size=(50_000, 2))
+    X[:5] += 1e6
+    for seed in range(5):
+        centers = lss.bicriteria_centers(Nodes.from_points(X), 2, Promise(0.5, 0.1), rng(seed))
+        assert np.linalg.norm(centers - 1e6, axis=1).min() < 10
+
+
+# -- steps 3 and 4 ----------------------------------------------------------------------------------------------------
+
+
+def test_buckets_are_those_of_the_nearest_center():
+    some = tails(2000)
+    centers = np.array([[0.0, 0.0], [50.0, 50.0]])
+    bucket_of, n_buckets = lss.partition(some.points, np.zeros(2000), some.mass, centers)
+    nearest = np.linalg.norm(some.points[:, None] - centers, axis=2).argmin(axis=1)
+    assert {len(set(nearest[bucket_of == b])) for b in range(n_buckets)} == {1}
+
+
+def test_small_buckets_are_kept_whole_and_large_ones_keep_their_mass():
+    bucket_of = np.repeat([0, 1, 2], [10, 5000, 100])
+    mass = rng().uniform(1, 9, 5110)
+    chosen, masses = lss.sample(bucket_of, 3, 100, mass, rng(1))
+    small = np.flatnonzero(bucket_of != 1)
+    assert_array_equal(np.intersect1d(chosen, small), small)
+    assert_array_equal(masses[np.isin(chosen, small)], mass[small])
+    drawn = bucket_of[chosen] == 1
+    assert 80 < drawn.sum() <= 100
+    assert masses[drawn].sum() == pytest.approx(mass[bucket_of == 1].sum(), rel=1e-12)
+
+
+# -- step 5 -----------------------------------------------------------------------------------------------------------
+
+
+def test_distributions_are_reduced_around_their_medians():
+    some = dense()
+    medians, _ = one_medians(some)
+    promise = Promise(0.5, 0.1)
+    found = lss.reduce_distributions(some, medians, promise, rng())
+    assert_array_equal(found.total_probabilities, some.total_probabilities)
+    assert_array_equal(found.weights, some.weights)
+    sizes = np.diff(found.offsets)
+    assert sizes.max() < 12 * promise.n_draws(4000, 1)
+    assert sizes.max() < 1500
+    sums = np.add.reduceat(found.probabilities, found.offsets[:-1])
+    assert_allclose(sums, some.total_probabilities, rtol=1e-12)
+    centers = np.concatenate([medians, random_centers(some, 30, 0)])
+    assert_allclose(expected_distances(found, centers), expected_distances(some, centers), rtol=0.2)
+
+
+def test_distributions_are_kept_on_the_mean():
+    some = dense(n=1, m=1000)
+    centers = np.array([[0.0, 0.0], [30.0, -10.0]])
+    found = [
+        expected_distances(lss.reduce_distributions(some, np.zeros((1, 2)), Promise(0.9, 0.9), rng(seed)), centers)[0]
+        for seed in range(400)
+    ]
+    error = np.std(found, axis=0) / 20
+    # Within four standard errors: wrong once in 15,000 times for each of two centers.
+    assert (np.abs(np.mean(found, axis=0) - expected_distances(some, centers)[0]) < 4 * error).all()
+
+
+def test_small_distributions_stay_as_they_are():
+    some = numbered(n=100)
+    assert lss.reduce_distributions(some, some.gravity_centers, Promise(0.5, 0.1), rng()) is some
+
+
+# -- the promise ------------------------------------------------------------------------------------------------------
+
+
+SETS = {
+    "far points": lambda: tails(30_000),
+    "uncertain": lambda: numbered(n=8000, k=3, d=2, scale=2.0),
+    "many realizations": lambda: dense(n=300, m=600),
+}
+
+
+def adversaries(some, k):
+    """Centers that nobody would choose: far away, all on one point, all but one on one cluster, at random."""
+    middle, far = some.points.mean(axis=0), 100 * np.abs(some.points).max()
+    yield np.repeat([middle + far], k, axis=0)
+    yield np.repeat([some.points[0]], k, axis=0)
+    yield np.concatenate([np.repeat([middle], k - 1, axis=0), [middle + far]])
+    for seed in range(3):
+        yield random_centers(some, k, seed)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_the_promise_is_kept(name):
+    some, k, epsilon = SETS[name](), 3, 0.5
+    sets = [(centers, expected_cost(some, centers)) for centers in adversaries(some, k)]
+    broken, n_seeds = 0, 8
+    for seed in range(n_seeds):
+        coreset = quiet(some, k, epsilon, 0.1, seed)
+        assert coreset.mass.sum() == pytest.approx(some.mass.sum(), rel=1e-9)
+        assert len(coreset) <= len(some)
+        found = solve(coreset, k, n_init=1, random_state=seed).centers
+        ratios = [expected_cost(coreset, c) / cost for c, cost in [*sets, (found, expected_cost(some, found))]]
+        broken += max(abs(ratio - 1) for ratio in ratios) > epsilon
+        # With these constants it is kept by far.
+        assert max(abs(ratio - 1) for ratio in ratios) < 0.2
+    assert broken == 0
+
+
+def test_a_coreset_is_smaller_than_the_data_where_it_can_be():
+    some = tails(60_000)
+    sizes = [len(quiet(some, 2, epsilon, 0.1, 0)) for epsilon in (0.9, 0.5, 0.2)]
+    assert sizes[0] < sizes[1] < sizes[2] <= 60_000
+    assert sizes[0] < 12_000
+
+
+def test_where_it_cannot_be_it_says_so():
+    some = numbered(n=100)
+    with pytest.warns(SolverWarning, match="no fewer than these 100 nodes"):
+        coreset = lss_coreset(some, 2, 0.5, 0.1, 0)
+    assert_array_equal(coreset.ids, some.ids)
+    assert_array_equal(coreset.weights, some.weights)
+
+
+def test_the_seed_decides_and_threads_do_not():
+    some = numbered(n=5000, k=3, d=2)
+    found = []
+    for n_threads in (1, 2):
+        with _parallel.limited(n_threads):
+            found.append(quiet(some, 1, 0.9, 0.5, 7))
+    assert found[0] == found[1]
+    assert found[0] != quiet(some, 1, 0.9, 0.5, 8)
+
+
+def test_nodes_without_mass_and_equal_nodes():
+    X = np.zeros((40, 2))
+    weights = np.arange(40) % 2
+    coreset = quiet(Nodes.from_points(X, weights), 3, 0.5, 0.1, 0)
+    assert coreset.mass.sum() == 20
+    assert (coreset.weights > 0).all()
+    assert len(quiet(Nodes.from_points(X, np.zeros(40)), 3, 0.5, 0.1, 0)) == 0
+
+
+def test_float32_stays_float32():
+    some = numbered(n=300, dtype=np.float32)
+    assert quiet(some, 2, 0.5, 0.1, 0).dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0, 0.5, 0.1), "n_clusters is 0"),
+        ((2, 0.0, 0.1), "epsilon is 0.0, but must lie between 0 and 1"),
+        ((2, 1.5, 0.1), "epsilon is 1.5"),
+        ((2, "small", 0.1), "epsilon is 'small'"),
+        ((2, 0.5, 1.0), "delta is 1.0, but must lie between 0 and 1"),
+        ((2, 0.5, True), "delta is True"),
+    ],
+)
+def test_nonsense_is_refused(arguments, message):
+    with pytest.raises(InputError, match=message):
+        lss_coreset(numbered(n=10), *arguments)
+
+
+def test_only_nodes():
+    with pytest.raises(InputError, match="Expected Nodes, not ndarray"):
+        lss_coreset(np.zeros((3, 2)), 2, 0.5, 0.1)
+
+
+# -- coresets of coresets (section 3.2) -------------------------------------------------------------------------------
+
+
+def worst(some, coreset, k=2):
+    sets = list(adversaries(some, k))
+    return max(abs(expected_cost(coreset, c) / expected_cost(some, c) - 1) for c in sets)
+
+
+def test_the_union_of_coresets_is_one_of_the_union():
+    parts = [tails(20_000, seed=1), tails(20_000, seed=2)]
+    coresets = [quiet(part, 2, 0.9, 0.1, 0) for part in parts]
+    both, union = Nodes.concat(parts), Nodes.concat(coresets)
+    for centers in adversaries(both, 2):
+        errors = [abs(expected_cost(c, centers) / expected_cost(p, centers) - 1)
+                  for p, c in zip(parts, coresets, strict=True)]  # fmt: skip
+        assert abs(expected_cost(union, centers) / expected_cost(both, centers) - 1) <= max(errors) * (1 + 1e-9)
+
+
+def test_errors_of_coresets_of_coresets_multiply():
+    some = tails(40_000)
+    one = quiet(some, 2, 0.9, 0.1, 0)
+    two = quiet(one, 2, 0.9, 0.1, 1)
+    assert len(two) < len(one)
+    for centers in adversaries(some, 2):
+        first = abs(expected_cost(one, centers) / expected_cost(some, centers) - 1)
+        second = abs(expected_cost(two, centers) / expected_cost(one, centers) - 1)
+        together = abs(expected_cost(two, centers) / expected_cost(some, centers) - 1)
+        assert together <= (1 + first) * (1 + second) - 1 + 1e-12
+    assert worst(some, two) < 0.2
+
+
+@settings(max_examples=50)
+@given(st.floats(0.01, 0.99), st.floats(0.001, 0.999))
+def test_shares_of_a_promise_keep_it(epsilon, delta):
+    """However many levels and coresets there are: errors on top of each other multiply, failures add up."""
+    promise = Promise(epsilon, delta)
+    levels = [promise.share(level, 0, 0).epsilon for level in range(2000)]
+    assert math.prod(1 + e for e in levels) <= 1 + epsilon
+    failures = sum(promise.share(*numbers).delta for numbers in itertools.product(range(30), repeat=3))
+    assert 0.5 * delta < failures <= delta
+    half = promise.half()
+    assert (1 + half.epsilon) ** 2 == pytest.approx(1 + epsilon)
+    assert 2 * half.delta == delta
+
+
+def test_draws_follow_the_stated_formula():
+    assert Promise(0.5, 0.1).n_draws(1000, 3) == math.ceil((3 * math.log(1000) + math.log(10)) / 0.25)

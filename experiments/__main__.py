@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from experiments import datasets, growth, pages, paper, peers, quality, theory
+from experiments import datasets, growth, pages, paper, peers, quality, readme, theory
 from experiments.records import Records, write_machine
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,6 +38,8 @@ def main() -> int:
         return 1
     for path in pages.write_all(chosen.results):
         report(f"wrote {path}")
+    if chosen.results == RESULTS:
+        readme.write(ROOT / "README.md", RESULTS)
     return 0
 
 

@@ -30,7 +30,7 @@ test: lint  ## lint, then all tests, the examples in docstrings, README and docs
 	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder
 
 docs: $(READY)  ## the site, in docs/_build/html; warnings are errors
-	$(BIN)/python -m sphinx -W --keep-going --nitpicky --quiet -b html docs docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going --nitpicky --quiet -b html -d docs/_build/doctrees docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
 bench: $(READY)  ## time, memory and cost against others; DATA=folder with the data sets

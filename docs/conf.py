@@ -3,6 +3,8 @@
 import sys
 from pathlib import Path
 
+from docutils import nodes
+
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent / "tools")]
 
@@ -111,8 +113,17 @@ def _with_results(app, docname, source):
         source[0] += "\n```{toctree}\n:hidden:\n:glob:\n\n*\n```\n"
 
 
+def _without_last_line(app, doctree):
+    """Drop the empty line at the end of a block of code, which doctest wants and readers do not."""
+    for block in doctree.findall(nodes.literal_block):
+        text = block.astext().rstrip("\n")
+        block.rawsource, block.children = text, []
+        block += nodes.Text(text)
+
+
 def setup(app):
     """Write the page of the command line from the commands themselves."""
     cli_reference.write(HERE / "reference" / "cli.md")
     app.connect("source-read", _with_results)
+    app.connect("doctree-read", _without_last_line)
     app.connect("autodoc-skip-member", _left_out)

@@ -68,9 +68,11 @@ def drawing() -> str:
 def _box(name: str, others: list[str], left: float, top: float, width: float) -> list[str]:
     middle = left + width / 2
     colour = PRIVATE if name.startswith("_") else BOX
+    size = min(14.0, round((width - 12) / (0.6 * len(name)), 1))  # a letter is about 0.6 of it wide
+    line = top + (18 if others else 26)
     lines = [
         f'<rect x="{left:g}" y="{top}" width="{width:g}" height="{HEIGHT}" rx="6" fill="{colour}"/>',
-        f'<text x="{middle:g}" y="{top + (18 if others else 26)}" font-size="14" fill="#fff">{escape(name)}</text>',
+        f'<text x="{middle:g}" y="{line}" font-size="{size:g}" fill="#fff">{escape(name)}</text>',
     ]
     if others:
         text = escape(", ".join(others))

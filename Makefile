@@ -26,8 +26,13 @@ help:  ## list the targets
 demo: $(READY)  ## cluster the forecasts of hurricane Otis
 	$(BIN)/probi demo -o results/otis
 
-test: lint  ## lint, then all tests, the examples in docstrings, README and docs
-	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder
+test: $(READY)  ## lint, then all tests, the examples in docstrings, README and docs
+	@$(MAKE) --no-print-directory --jobs 2 lint kernels-float64 kernels-float32
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile
+
+# Compiled once here, and not by each process of the tests that needs them.
+kernels-%: $(READY)
+	$(BIN)/python tools/compile_kernels.py $*
 
 docs: $(READY)  ## the site, in docs/_build/html; warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going --nitpicky --quiet -b html -d docs/_build/doctrees docs docs/_build/html

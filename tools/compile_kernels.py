@@ -1,0 +1,29 @@
+"""Compile what most tests need for one type of numbers, before several processes of them would do so side by side."""
+
+import sys
+import warnings
+
+import numpy as np
+
+import probi
+from probi.coreset.lss import lss_coreset
+
+
+def main(dtype: str) -> None:
+    warnings.simplefilter("ignore", probi.SolverWarning)
+    points = np.random.default_rng(0).normal(size=(3000, 3)).astype(dtype)
+    for nodes in (probi.Nodes.from_points(points), probi.Nodes.from_groups(points, 10)):
+        for preset in ("default", "paper"):
+            summary = probi.Summary(2, size=8, preset=preset, random_state=0)
+            summary.update(nodes)
+            result = probi.solve(summary, 2, random_state=0)
+            probi.solve(nodes, 2, preset=preset, random_state=0)
+        probi.assign(nodes, result.centers)
+        probi.expected_distances(nodes, result.centers)
+        probi.one_medians(nodes)
+        lss_coreset(nodes, 2, 0.5, 0.1, 0)
+    nodes.thin(4, random_state=0, return_bounds=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

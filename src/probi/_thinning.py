@@ -21,7 +21,7 @@ CANDIDATES = 8
 MOST_A_SQUARE = 6.0 * (1.0 + 1.0 / CANDIDATES)
 
 # Nodes that one thread takes at a time.
-STEP = 64
+STEP = 8
 
 
 class ThinningBounds(NamedTuple):

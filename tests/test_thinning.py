@@ -281,3 +281,12 @@ def test_where_nothing_is_lost_the_spread_is_not_asked_for():
     found, thin = nodes.thinned(4, 0, 0)
     assert found.spreads.tolist() == [[-1.0, -1.0]]
     assert len(thin.points) == 3
+
+
+@pytest.mark.parametrize(("d", "most"), [(1, 0.2), (2, 1.0), (3, 1.5), (12, 2.05)])
+def test_the_certified_bound_is_of_use_in_few_dimensions(d, most):
+    """In spreads. In many dimensions no few points are near a distribution, and carrying all to the middle is best."""
+    nodes = dense(n=10, m=3000, d=d, uneven=False)
+    _, bounds = nodes.thin(32, random_state=0, return_bounds=True)
+    _, spreads = probi.one_medians(nodes)
+    assert (bounds.certified / nodes.total_probabilities < most * spreads).all()

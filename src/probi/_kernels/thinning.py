@@ -59,7 +59,11 @@ def thin(
     flat, order = np.empty((n_candidates, d), np.float32), np.empty(n_candidates, np.int64)
     features, thresholds = np.empty(2 * n_candidates, np.uint64), np.empty(2 * n_candidates, np.float32)
     firsts, leaf_of = np.empty(2 * n_candidates, np.uint64), np.empty(2 * n_candidates, np.int32)
-    cell_of = np.empty(n_candidates, np.int32)
+    cell_of, leaf_starts, arrived = (
+        np.empty(n_candidates, np.int32),
+        np.empty(n_candidates + 1, np.int64),
+        np.empty(n_candidates),
+    )
     for i in range(start, stop):
         first, last = offsets[chosen[i]], offsets[chosen[i] + 1]
         total = totals[chosen[i]]
@@ -96,8 +100,11 @@ def thin(
         _keep_total(chances, i, sizes[i], total)
         errors[i, 1] = total * spread + _to_middle(places, chances, sizes[i], i, middle)
         if bounded:
-            carried = _to_candidates(points, probabilities, first, last, rows, weights, m)
-            carried += _from_candidates(points, rows, weights, order, m, places, chances, sizes[i], i)
+            carried = _to_candidates(
+                points, probabilities, first, last, middle, widest, rows, order, m, features, thresholds, firsts,
+                leaf_of, leaf_starts, arrived,
+            )  # fmt: skip
+            carried += _from_candidates(points, rows, arrived, order, m, places, chances, sizes[i], i)
             errors[i, 1] = min(errors[i, 1], carried)
 
 
@@ -279,30 +286,56 @@ def _to_middle(places, chances, n, i, middle):
 
 
 @part
-def _to_candidates(points, probabilities, first, last, rows, weights, m):
-    """Cost of carrying all realizations to the candidates, both in the order in which they came."""
-    cost, at = 0.0, 0
-    left = weights[0]
+def _leaf(points, r, middle, widest, features, thresholds, firsts, leaf_of):
+    """Leaf of the tree over the candidates to which a realization belongs."""
+    at = np.uint64(0)
+    while True:
+        f = features[at]
+        value = np.float32((np.float64(points[r, f]) - middle[0, f]) / widest)
+        following = firsts[at] + np.uint64(value > thresholds[at])
+        if following == at:
+            return leaf_of[at]
+        at = following
+
+
+@part
+def _to_candidates(
+    points, probabilities, first, last, middle, widest, rows, order, m, features, thresholds, firsts, leaf_of,
+    leaf_starts, arrived,
+):  # fmt: skip
+    """Cost of carrying each realization to the nearest of the candidates in its leaf.
+
+    OUT  arrived (n_candidates,): probability that came to each of them, in the order of neighbours; leaf_starts
+         (n_candidates + 1,): place in that order at which each leaf begins
+    """
+    n_leaves = 0
+    for j in range(m):
+        arrived[j] = 0.0
+        leaf = _leaf(points, rows[order[j]], middle, widest, features, thresholds, firsts, leaf_of)
+        if leaf == n_leaves:
+            leaf_starts[n_leaves] = j
+            n_leaves += 1
+    leaf_starts[n_leaves] = m
+    cost = 0.0
     for r in range(first, last):
-        mass = np.float64(probabilities[r])
-        while mass > 0.0:
-            flow = min(mass, left) if at < m - 1 else mass
-            cost += flow * np.sqrt(squared_distance(points, r, points, rows[at]))
-            mass -= flow
-            left -= flow
-            if left <= 0.0 and at < m - 1:
-                at += 1
-                left = weights[at]
+        leaf = _leaf(points, r, middle, widest, features, thresholds, firsts, leaf_of)
+        nearest, lowest = leaf_starts[leaf], np.inf
+        for j in range(leaf_starts[leaf], leaf_starts[leaf + 1]):
+            squared = squared_distance(points, r, points, rows[order[j]])
+            if squared < lowest:
+                nearest, lowest = j, squared
+        cost += probabilities[r] * np.sqrt(lowest)
+        arrived[nearest] += probabilities[r]
     return cost
 
 
 @part
-def _from_candidates(points, rows, weights, order, m, places, chances, n, i):
-    """Cost of carrying the candidates to the realizations that are left, both in the order of neighbours."""
+def _from_candidates(points, rows, arrived, order, m, places, chances, n, i):
+    """Cost of carrying what came to the candidates on to the realizations that are left, both in order."""
     cost, at = 0.0, 0
     left = chances[i, 0]
     for j in range(m):
-        row, mass = rows[order[j]], weights[order[j]]
+        row, mass = rows[order[j]], arrived[j]
         while mass > 0.0:
             flow = min(mass, left) if at < n - 1 else mass
             cost += flow * np.sqrt(squared_distance(points, row, places[i], at))

@@ -26,11 +26,18 @@ from probi.solver.seeding import seed_as_in_paper
 K = 3
 EPSILONS, DELTA, N_SEEDS = (0.5, 0.2, 0.1), 0.1, 50
 PRECISIONS, N_RUNS = (0.9, 0.5, 0.2, 0.1), 1000
+REALIZATIONS = (10**3, 10**4, 10**5, 10**6)
 EQUAL_SEEDS = 10
 STEPS_K = 20
 METHODS = ("theory", "default", "paper", "uniform")
 DENSE = (2000, 10_000, 10)  # nodes, realizations, dimensions
 DENSE_K, MOST = 5, 32
+
+AXES = {  # nodes, realizations, clusters
+    "n": [(n, 10, 5) for n in (10**3, 3 * 10**3, 10**4, 3 * 10**4, 10**5)],
+    "m": [(3000, m, 5) for m in (1, 3, 10, 30, 100, 300, 1000)],
+    "k": [(10**4, 10, k) for k in (2, 4, 8, 16, 32)],
+}
 
 PROMISE = ("data_set", "epsilon", "seed"), ("n_nodes", "n_draws", "size", "worst", "seconds")
 KUMAR = ("precision", "n_realizations"), ("runs", "kept", "mean", "microseconds", "table_seconds")
@@ -107,7 +114,7 @@ def _lss(nodes: probi.Nodes, epsilon: float, seed: int) -> probi.Nodes:
 
 def _kumar(records: Records, report: Callable[[str], None]) -> None:
     rng = np.random.default_rng(0)
-    for m in (10**3, 10**4, 10**5, 10**6):
+    for m in REALIZATIONS:
         node = probi.Nodes.from_dense(rng.exponential(size=(1, m, 5)) ** 2)
         best = probi.one_medians(node)[1][0]
         start = time.perf_counter()
@@ -231,12 +238,7 @@ def _uniform(nodes: probi.Nodes, size: int, rng: np.random.Generator) -> probi.N
 def _growth(records: Records, report: Callable[[str], None]) -> None:
     """Time of Algorithm 1 beside the paper's bound, k n m log(n / delta) log log(W / (w_min p_min epsilon))."""
     epsilon = 0.5
-    axes = {
-        "n": [(n, 10, 5) for n in (10**3, 3 * 10**3, 10**4, 3 * 10**4, 10**5)],
-        "m": [(3000, m, 5) for m in (1, 3, 10, 30, 100, 300, 1000)],
-        "k": [(10**4, 10, k) for k in (2, 4, 8, 16, 32)],
-    }
-    for axis, cases in axes.items():
+    for axis, cases in AXES.items():
         report(f"growth of Algorithm 1 over {axis}")
         for n, m, k in cases:
             if records.has(axis=axis, n=n, m=m, k=k):

@@ -23,7 +23,7 @@ from probi import Nodes, Summary, expected_cost, solve
 
 need_spark()
 
-N_PARTS = 32
+N_PARTS, N_ROWS = 32, 200_000
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +31,9 @@ def folder(tmp_path_factory, request):
     """The ten measures of Covertype, or what was made in their place, in 32 files."""
     try:
         table = pq.read_table(request.getfixturevalue("data_file")("covertype.parquet"))
-        table = table.select(table.column_names[:10])
+        table = table.select(table.column_names[:10]).slice(0, N_ROWS)
     except pytest.skip.Exception:
-        X = blobs(n=200_000, k=20, d=10, m=1)[0][:, 0]
+        X = blobs(n=N_ROWS, k=20, d=10, m=1)[0][:, 0]
         table = pa.table({f"x{j}": X[:, j] for j in range(10)})
     folder = tmp_path_factory.mktemp("table")
     borders = np.linspace(0, len(table), N_PARTS + 1).astype(int).tolist()

@@ -1,4 +1,4 @@
-"""The gallery: scripts that read like pages. `make docs` runs them, and an error or a warning in one stops it."""
+"""The gallery: scripts that read like pages. `make docs` runs them, and an error in one stops it."""
 
 import ast
 import re

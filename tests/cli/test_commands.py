@@ -121,7 +121,8 @@ def test_info_of_a_summary(summarized, capsys):
     values = probi(capsys, "info", path, "--json").json
     assert values == {
         "file": str(path), "kind": "summary", "n_nodes": N, "kept": summary.n_retained, "n_clusters": 3, "size": 40,
-        "preset": "default", "max_realizations": None, "thinning_bound": None, "mass": summary.mass, "spread_cost": summary.spread_cost,
+        "preset": "default", "max_realizations": None, "thinning_bound": None, "mass": summary.mass,
+        "spread_cost": summary.spread_cost,
         "lower_bound": summary.lower_bound, "n_features": 2, "features": ["x0", "x1"],
     }  # fmt: skip
     text = probi(capsys, "info", path)

@@ -21,34 +21,7 @@ import pyarrow.parquet as pq
 
 import probi
 
-# sphinx_gallery_start_ignore
-# The look that the pictures of the gallery share. Colours: Paul Tol's "bright" scheme,
-# distinct for the colour-blind.
-INK, MUTED, LINE = "#1f2733", "#667080", "#d9dde3"
-BRIGHT = ["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377"]
-LOOK = {
-    "axes.edgecolor": MUTED,
-    "axes.labelcolor": INK,
-    "axes.linewidth": 0.6,
-    "axes.prop_cycle": plt.cycler(color=BRIGHT),
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 10.5,
-    "figure.constrained_layout.h_pad": 0.09,
-    "figure.constrained_layout.use": True,
-    "figure.constrained_layout.w_pad": 0.09,
-    "font.size": 9.5,
-    "grid.color": LINE,
-    "grid.linewidth": 0.6,
-    "text.color": INK,
-    "xtick.color": MUTED,
-    "xtick.labelcolor": INK,
-    "ytick.color": MUTED,
-    "ytick.labelcolor": INK,
-}
-plt.rcParams.update(LOOK)
-# sphinx_gallery_end_ignore
+plt.style.use("probi.report.gallery")
 # %%
 # The stand-in has as many rows, ten measured columns and 44 of zeros and ones, and
 # neighbours that are alike; nothing else of it is true.

@@ -8,8 +8,9 @@ from probi._kernels.geometry import squared_distance
 # Drawn realizations whose subsets have their means tried, all fifteen of them.
 N_SUBSETS = 4
 
-# Steps of Weiszfeld on drawn realizations, the first to their mean. More change less than another draw would.
-N_STEPS = 8
+# Steps of Weiszfeld on drawn realizations, the first to their mean, the others stretched, which still lowers the cost
+# while the factor is below 2. More change less than another draw would.
+N_STEPS, STRETCHED = 5, 1.7
 
 
 @kernel
@@ -91,5 +92,6 @@ def median_of_some(points, rows, weights, n, middle, following):
                 # Relative to where it is: far from the origin nothing may change.
                 following[f] += share * (np.float64(points[rows[j], f]) - middle[0, f])
         if pull > 0.0:
+            factor = (STRETCHED if step > 0 else 1.0) / pull
             for f in range(d):
-                middle[0, f] += following[f] / pull
+                middle[0, f] += factor * following[f]

@@ -461,9 +461,23 @@ def test_forged_summaries_are_refused():
 
 
 def test_a_file_that_is_none(tmp_path):
-    summarized(uncertain(5)).save(tmp_path / "s")
-    with pytest.raises(InputError, match=r"s: This is no window"):
+    (tmp_path / "x").write_bytes(b"a,b\n1,2\n")
+    with pytest.raises(InputError, match=r"x: This is no window"):
+        Window.load(tmp_path / "x")
+
+
+@pytest.mark.parametrize("summary", [Summary(3), summarized(uncertain(5))], ids=["empty", "nodes"])
+def test_a_window_that_is_a_summary_is_said_to_be_one(tmp_path, summary):
+    summary.save(tmp_path / "s")
+    with pytest.raises(InputError, match=r"s: This is a Summary, not a Window: probi.Summary.load reads it\.$"):
         Window.load(tmp_path / "s")
+
+
+@pytest.mark.parametrize("state", ["empty", "nodes"])
+def test_a_summary_that_is_a_window_is_said_to_be_one(tmp_path, state):
+    STATES[state]().save(tmp_path / "w")
+    with pytest.raises(InputError, match=r"w: This is a Window, not a Summary: probi.Window.load reads it\.$"):
+        Summary.load(tmp_path / "w")
 
 
 def test_the_same_bytes_in_another_process():

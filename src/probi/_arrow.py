@@ -25,6 +25,7 @@ from probi._checks import (
     frozen,
 )
 from probi._thinning import ThinningTotals
+from probi._window_file import is_window
 from probi.audit import AuditSample
 from probi.buffer import Buffer
 from probi.coreset.rings import PAPER_MEDIANS
@@ -166,6 +167,8 @@ def summary_from_bytes(data: bytes) -> tuple[Plan, list[Stream], AuditSample, di
 
 
 def _check_checksum(data: bytes) -> None:
+    if is_window(data):  # which carries the checksums of its summaries
+        raise InputError("This is a Window, not a Summary: probi.Window.load reads it.")
     stated = set(CHECKSUM.findall(data))
     if not stated:
         raise InputError("This is no summary of probi: it does not carry its checksum.")

@@ -37,6 +37,8 @@ def pack(header: dict[str, Any], summaries: dict[int, bytes]) -> bytes:
 
 def unpack(data: bytes) -> tuple[dict[str, Any], dict[int, bytes]]:
     """Read what :func:`pack` wrote, or raise an InputError."""
+    if data.startswith(b"ARROW1") and b"probi-sha256:" in data:
+        raise InputError("This is a Summary, not a Window: probi.Summary.load reads it.")
     stated = CHECKSUM.search(data)
     if stated is None:
         raise InputError("This is no window of probi, or only a part of one: it does not end with its checksum.")
@@ -54,6 +56,12 @@ def unpack(data: bytes) -> tuple[dict[str, Any], dict[int, bytes]]:
         if isinstance(error, InputError):
             raise
         raise InputError(f"This is no window that probi can read: {error!r}.") from None
+
+
+def is_window(data: bytes) -> bool:
+    """Whether bytes begin as a window does, so that :func:`unpack` knows best what is wrong with them."""
+    # In an archive the name of the first member stands after 30 bytes about it.
+    return data.startswith(b"PK") and data[30 : 30 + len(HEADER)] == HEADER.encode()
 
 
 def _name(number: int) -> str:

@@ -131,6 +131,15 @@ def test_info_of_a_summary(summarized, capsys):
     assert text.err == ""
 
 
+@pytest.mark.parametrize("n_nodes", [0, 5])
+def test_info_of_a_window_says_what_reads_it(tmp_path, capsys, n_nodes):
+    window = library.Window(10, 3)
+    window.update(NODES[:n_nodes], 5)
+    window.save(tmp_path / "x.window")
+    said = error_line(probi(capsys, "info", tmp_path / "x.window"))
+    assert said == f"{tmp_path / 'x.window'}: This is a Window, not a Summary: probi.Window.load reads it."
+
+
 def test_info_of_a_table(path, capsys):
     values = probi(capsys, "info", path, *LONG, "--json").json
     assert (values["files"], values["layout"]) == ([str(path)], "long")

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from probi._window_file import is_window
 from probi.cli import options as opt
 from probi.cli.talk import Interrupts, Talk
 from probi.cli.work import assign_reader, open_reader, space_of
@@ -158,7 +159,9 @@ def _is_summary(path: Path) -> bool:
     if not path.is_file():
         return False
     with path.open("rb") as file:
-        return b"probi-sha256:" in file.read(1 << 20) or path.suffix == ".probi"
+        start = file.read(1 << 20)
+    # A window is none, but to load it as one says so; a table it is even less.
+    return b"probi-sha256:" in start or path.suffix == ".probi" or is_window(start)
 
 
 @opt.examples(

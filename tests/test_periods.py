@@ -78,6 +78,30 @@ def test_times_of_pandas():
     assert Periods.checked(pandas.Timedelta("1h")).numbers(times[2].tz_localize("UTC")) == 438289
 
 
+@pytest.mark.parametrize(("length", "times"), [(1, [5.0, 99999.0]), (HOUR, np.array([5, 99999], "M8[h]"))])
+def test_masked_times_are_refused(length, times):
+    periods = Periods.checked(length)
+    with pytest.raises(InputError, match="times has masked values"):
+        periods.numbers(np.ma.masked_array(times, mask=[0, 1]))
+    assert periods.numbers(np.ma.masked_array(times, mask=[0, 0])).tolist() == [5, 99999]
+
+
+def test_missing_times_of_pandas_are_refused():
+    pandas = pytest.importorskip("pandas")
+    missing, there = pandas.NaT, pandas.Timestamp("2020-01-01")
+    zoned = pandas.Series([missing, there.tz_localize("UTC")])
+    for times in (missing, [missing], [there, missing], [datetime(2020, 1, 1), missing], zoned):
+        with pytest.raises(InputError, match="missing or not finite"):
+            Periods.checked(HOUR).numbers(times)
+
+
+def test_the_first_and_last_dates_of_python_in_any_zone():
+    periods = Periods.checked(HOUR)
+    for time, hours in ((datetime.min, 5), (datetime.max, -5)):
+        aware = time.replace(tzinfo=timezone(timedelta(hours=hours)))
+        assert periods.numbers(aware) == periods.numbers(time) - hours
+
+
 def test_words():
     assert str(Periods.checked(timedelta(hours=1))) == "1 hour"
     assert str(Periods.checked(np.timedelta64(7200, "s"))) == "2 hours"
@@ -123,6 +147,7 @@ def test_no_fixed_length(length):
         (1, HOUR, "numbers or dates"),
         (1, 2**64 - 1, "too large"),
         (1, 2**70, "numbers or dates"),
+        (1, [[1, 2], [3]], "cannot be made an array"),
         (1e-9, 1e9, "cannot be told apart"),
         (np.timedelta64(1, "as"), np.datetime64("2020"), "overflow"),
         (np.timedelta64(1, "ps"), np.datetime64("2020"), "overflow"),

@@ -314,6 +314,7 @@ def test_parameters_that_make_no_sense(options, match):
         (uncertain(3), [1, 2], r"shape \(2,\), but there are 3 nodes"),
         (uncertain(3), [[1, 2, 3]], r"shape \(1, 3\)"),
         (uncertain(3), np.nan, "not finite"),
+        (uncertain(3), np.ma.masked_array([45, 46, 99999], mask=[0, 0, 1]), "masked"),
         (uncertain(3), np.datetime64("2020"), "times must be numbers"),
         (uncertain(3, d=3), 45, "3 features, but the window has those of 2"),
     ],

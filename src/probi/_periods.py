@@ -2,12 +2,13 @@
 
 import contextlib
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from probi._checks import as_array
 from probi.errors import InputError
 
 # Numbers of periods beyond this are not told apart by float64.
@@ -108,9 +109,9 @@ def _in_coarsest_unit(length: Any) -> Any:
 
 def _as_times(times: Any) -> NDArray[Any]:
     """An array of whole numbers, floats or dates."""
-    values = np.asarray(_utc(times) if isinstance(times, datetime) else times)
+    values = as_array(times, "times")
     if values.dtype == object:
-        flat = [np.datetime64(_utc(value)) if isinstance(value, datetime) else value for value in values.ravel()]
+        flat = [_as_date(value) if isinstance(value, datetime) else value for value in values.ravel()]
         if flat and all(isinstance(value, np.datetime64) for value in flat):
             values = np.array(flat).reshape(values.shape)
     if values.dtype.kind not in "iufM":
@@ -120,9 +121,12 @@ def _as_times(times: Any) -> NDArray[Any]:
     return values
 
 
-def _utc(time: datetime) -> datetime:
-    """A date without a zone, as NumPy wants it; one that has no zone is taken for UTC."""
-    return time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)
+def _as_date(time: datetime) -> Any:
+    """A date of NumPy, in UTC; one that has no zone is taken for UTC."""
+    if time != time:  # pandas' NaT is a datetime, too
+        return np.datetime64("NaT")
+    # Shifted as a date of NumPy: Python's own end with the years 1 and 9999.
+    return np.datetime64(time.replace(tzinfo=None)) - np.timedelta64(time.utcoffset() or timedelta(0))
 
 
 def _since_1970(dates: NDArray[Any]) -> NDArray[Any]:

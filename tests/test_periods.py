@@ -13,7 +13,13 @@ from probi import InputError
 from probi._periods import Periods
 
 HOUR = np.timedelta64(1, "h")
+DAY = np.timedelta64(1, "D")
 EPOCH = datetime(1970, 1, 1)
+
+ATTOSECONDS = {
+    "W": 604800 * 10**18, "D": 86400 * 10**18, "h": 3600 * 10**18, "m": 60 * 10**18, "s": 10**18, "ms": 10**15,
+    "us": 10**12, "ns": 10**9, "ps": 10**6, "fs": 10**3, "as": 1,
+}  # fmt: skip
 
 
 @given(st.integers(1, 10**6), st.lists(st.integers(-(10**15), 10**15), min_size=1))
@@ -110,7 +116,10 @@ def test_words():
     assert str(Periods.checked(np.timedelta64(5, "as"))) == "5 attoseconds"
 
 
-@pytest.mark.parametrize("length", [1, 86400, 0.25, HOUR, np.timedelta64(90, "25s"), np.timedelta64(1, "as")])
+@pytest.mark.parametrize(
+    "length",
+    [1, 86400, 0.25, HOUR, np.timedelta64(90, "25s"), np.timedelta64(1, "as"), np.timedelta64(90, "25ns")],
+)
 def test_as_plain_values_and_back(length):
     periods = Periods.checked(length)
     assert Periods.from_json(periods.to_json()) == periods
@@ -152,12 +161,65 @@ def test_no_fixed_length(length):
         (np.timedelta64(1, "as"), np.datetime64("2020"), "overflow"),
         (np.timedelta64(1, "ps"), np.datetime64("2020"), "overflow"),
         (np.timedelta64(1, "ns"), np.datetime64("9999-01-01"), "overflow"),
+        (np.timedelta64(1, "fs"), np.datetime64(0, "W"), "overflow"),
         (np.timedelta64(1, "ns"), np.datetime64("2020"), "cannot be told apart"),
+        (1, -(2**63), "cannot be told apart"),
+        (5e-324, 1.0, "cannot be told apart"),
+        (1.0, np.finfo(np.longdouble).max, "cannot be told apart"),
+        (HOUR, np.array([5]).view("M8"), "no unit"),
+        (DAY, np.datetime64(4 * 10**14, "D"), "overflow"),
+        (DAY, np.datetime64(-(2**63) + 1, "s"), "overflow"),
+        (DAY, np.datetime64(2**63 - 1, "D"), "overflow|told apart"),
+        (DAY, np.datetime64(2**55, "Y"), "overflow"),
+        (DAY, np.datetime64(2**59, "M"), "overflow"),
+        (DAY, np.datetime64(2**61, "W"), "overflow"),
     ],
 )
 def test_no_times(length, times, match):
     with pytest.raises(InputError, match=match):
         Periods.checked(length).numbers(times)
+
+
+@pytest.mark.parametrize(
+    "length", [np.timedelta64(2**61, "W"), np.timedelta64(2**62, "h"), np.timedelta64(2**63 - 1, "s")]
+)
+def test_a_period_longer_than_all_dates_is_refused(length):
+    with pytest.raises(InputError, match="longer than"):
+        Periods.checked(length)
+
+
+@given(
+    st.integers(1, 2**63 - 1),
+    st.sampled_from(["W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as"]),
+    st.integers(-(2**63) + 1, 2**63 - 1),
+    st.sampled_from(["W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as"]),
+)
+def test_any_date_is_exact_or_refused(length, unit, time, unit_of_time):
+    try:
+        periods = Periods.checked(np.timedelta64(length, unit))
+        number = int(periods.numbers(np.datetime64(time, unit_of_time)))
+    except InputError:
+        return
+    assert number == math.floor(Fraction(time * ATTOSECONDS[unit_of_time], length * ATTOSECONDS[unit]))
+    for other in (number + 1, number - periods.most + 1):
+        start = periods.start(other)
+        found = int(start.astype(np.int64)) * ATTOSECONDS[np.datetime_data(start)[0]]
+        assert found == other * length * ATTOSECONDS[unit]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"length": 1.5, "unit": "s"}, {"length": 2**70, "unit": "s"}, {"length": 2**61, "unit": "W"},
+        {"length": True, "unit": "s"}, {"length": -1, "unit": "s"}, {"length": "1", "unit": "s"},
+        {"length": 1, "unit": "Q"}, {"length": 1, "unit": "M"}, {"length": 1, "unit": ["s"]}, {"length": 1, "unit": 3},
+        {"length": 1.5, "unit": ""}, {"length": "1", "unit": None}, {"length": 2**70, "unit": None},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_plain_values_that_are_no_period(values):
+    with pytest.raises(InputError):
+        Periods.from_json(values)
 
 
 def test_no_times_at_all():

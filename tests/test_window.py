@@ -214,6 +214,16 @@ def test_dates():
     assert one.stop == np.datetime64("2026-03-02")
 
 
+def test_the_first_and_the_last_date_never_wrap():
+    found = window(period=timedelta(days=1), n_periods=10**13)
+    found.update(uncertain(3), np.datetime64(-(10**13), "D"))
+    assert (found.start, found.stop) == (np.datetime64(1 - 2 * 10**13, "D"), np.datetime64(1 - 10**13, "D"))
+    found.advance(np.datetime64(10**13, "D"))
+    assert (found.start, found.stop) == (np.datetime64(1, "D"), np.datetime64(10**13 + 1, "D"))
+    with pytest.raises(InputError, match="n_periods is 1000000000000000, which"):
+        window(period=timedelta(days=1), n_periods=10**15)
+
+
 def test_times_before_zero():
     found = read(uncertain(200), np.linspace(-95, -1, 200))
     assert (found.start, found.stop) == (-30, 0)
@@ -443,7 +453,8 @@ def forged(change, **parts):
         {"format": 2}, {"period": {"length": 0, "unit": None}}, {"period": 3}, {"n_periods": -1}, {"n_periods": 2},
         {"plan": {"n_clusters": 2, "size": 9, "preset": "default"}}, {"plan": {}}, {"plan": 1},
         {"seed": 1}, {"latest": 2}, {"latest": 100}, {"latest": None}, {"latest": "now"}, {"n_late": "x"},
-        {"n_features": 3},
+        {"n_features": 3}, {"period": {"length": 1.5, "unit": "s"}}, {"period": {"length": 2**70, "unit": "s"}},
+        {"period": {"length": 2**61, "unit": "W"}}, {"period": {"length": 1, "unit": ["s"]}}, {"n_periods": 2**70},
     ],
     ids=str,
 )  # fmt: skip
@@ -451,6 +462,22 @@ def test_forged_windows_are_refused(change):
     assert Window.from_bytes(forged({})).n_nodes == 30
     with pytest.raises(InputError):
         Window.from_bytes(forged(change))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"latest": 2**200}, {"latest": 2**60}, {"n_periods": 2**70}, {"n_periods": 2**51}, {"latest": 2**51},
+        {"latest": -(2**51)},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_forged_windows_without_nodes_are_refused(change):
+    header, _ = _window_file.unpack(window(period=timedelta(days=1)).to_bytes())
+    del header["numbers"], header["format"]
+    assert Window.from_bytes(_window_file.pack(header | {"latest": 2**40}, {})).stop > np.datetime64("9999")
+    with pytest.raises(InputError):
+        Window.from_bytes(_window_file.pack(header | change, {}))
 
 
 def test_forged_summaries_are_refused():

@@ -8,7 +8,7 @@ import numpy as np
 
 from probi import _parallel
 from probi._checks import check_count
-from probi._periods import MOST, Periods
+from probi._periods import Periods
 from probi._random import seed_of
 from probi.errors import InputError
 from probi.nodes import Nodes
@@ -114,11 +114,10 @@ class Window:
         epsilon: float | None = None,
         delta: float | None = None,
     ) -> None:
-        check_count("n_periods", n_periods)
-        if n_periods > MOST:
-            raise InputError(f"n_periods is {n_periods}, which is more than anyone can keep.")
         plan = Plan.checked(n_clusters, size, preset, max_realizations, epsilon, delta)
-        self._set(Periods.checked(period), int(n_periods), plan, seed_of(random_state), _State({}))
+        periods = Periods.checked(period)
+        _check_n_periods(n_periods, periods)
+        self._set(periods, int(n_periods), plan, seed_of(random_state), _State({}))
 
     def _set(self, periods: Periods, n_periods: int, plan: Plan, seed: int, state: _State) -> Self:
         self._periods, self._n_periods, self._plan, self._seed, self._state = periods, n_periods, plan, seed, state
@@ -389,16 +388,22 @@ class Window:
         header, parts = _window_file.unpack(bytes(data))
         try:
             plan = Plan.checked(**header["plan"])
-            for name, least in (("n_periods", 1), ("seed", 0), ("n_late", 0), ("latest", -MOST), ("n_features", 1)):
+            periods, summaries = Periods.from_json(header["period"]), {}
+            _check_n_periods(header["n_periods"], periods)
+            for name, least in (("seed", 0), ("n_late", 0), ("latest", -periods.most), ("n_features", 1)):
                 if header[name] is not None or name not in ("latest", "n_features"):  # None before the first node
                     check_count(name, header[name], least)
-            periods, summaries = Periods.from_json(header["period"]), {}
+            if header["latest"] is not None and header["latest"] > periods.most:
+                raise InputError(f"This is no window that probi can read: its latest period is {header['latest']}.")
             for number, part in parts.items():
                 summaries[number] = Summary.from_bytes(part)
                 _check_belongs(summaries[number], number, plan, header)
             state = _State(summaries, header["latest"], header["n_late"], header["n_features"])
             return cls.__new__(cls)._set(periods, header["n_periods"], plan, header["seed"], state)
-        except (KeyError, TypeError) as error:
+        except (InputError, MemoryError):
+            raise
+        except Exception as error:
+            # A right checksum and wrong content: somebody made it so, and it may fail anywhere.
             raise InputError(f"This is no window that probi can read: {error!r}.") from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -453,6 +458,12 @@ class Window:
             return cls.from_bytes(Path(path).read_bytes())
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
+
+
+def _check_n_periods(n_periods: Any, periods: Periods) -> None:
+    check_count("n_periods", n_periods)
+    if n_periods > periods.most:
+        raise InputError(f"n_periods is {n_periods}, which is more than anyone can keep.")
 
 
 def _shard(number: int, n_periods: int) -> int:

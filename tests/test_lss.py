@@ -96,6 +96,12 @@ def test_only_what_is_drawn_is_looked_at():
     assert_array_equal(*found)
 
 
+def test_a_tiny_node_among_others_is_drawn_by_its_own_probabilities():
+    tiny = Nodes([[5.0], [9.0], [7.0]], np.array([0.0, 1e-20, 0.0]), [0, 3])
+    some = Nodes.concat([Nodes.from_points(np.zeros((2000, 1))), tiny])
+    assert kumar.kumar_medians(some, np.array([2000]), rng())[0, 0] == 9.0
+
+
 def test_medians_and_spreads_are_near_the_best():
     some = numbered(n=500)
     medians, spreads = lss.approximate_medians(some, Promise(0.5, 0.1), rng())

@@ -31,6 +31,8 @@ def test_a_stream_is_reduced_level_by_level(streamed):
     assert streamed.n_retained < 40_000
     assert streamed.mass == 60_000
     assert streamed.coreset().mass.sum() == pytest.approx(60_000, rel=1e-9)
+    # Nothing is reduced for an answer: that would cost some of the promise.
+    assert len(streamed.coreset()) == streamed.n_retained > streamed.size
     assert "within 0.9 but for a chance of 0.5" in repr(streamed)
 
 

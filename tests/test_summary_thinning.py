@@ -92,6 +92,26 @@ def test_bounds_are_of_the_nodes_as_they_came():
     assert least * (1 - 1e-9) <= summary.spread_cost < 1.02 * least
 
 
+def test_bounds_do_not_fall_with_what_is_kept():
+    """Of one realization a node no spread is left."""
+    some = dense(m=300)
+    _, spreads = one_medians(some, tol=1e-9)
+    least = float((some.mass * spreads).sum())
+    summary = summed(some, most=1)
+    assert 0.8 * least < summary.lower_bound <= least
+    assert least * (1 - 1e-9) <= summary.spread_cost < 1.05 * least
+    found = summary.evaluate(random_centers(some, 3, 0))
+    assert found.lower_bound == summary.lower_bound <= found.cost
+
+
+def test_no_solution_is_said_to_cost_less_than_any_can():
+    X = np.random.default_rng(0).normal(size=(2, 200, 2)) + 5 * np.arange(2)[:, None, None]
+    summary = Summary(2, random_state=0, max_realizations=5)
+    summary.update(Nodes.from_dense(X))
+    result = solve(summary, 2, random_state=0)
+    assert result.lower_bound == summary.lower_bound <= result.cost
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 20), st.sampled_from([np.float32, np.float64]))
 def test_no_centers_see_more_than_the_certified_bound(seed, d, most, dtype):

@@ -290,3 +290,69 @@ def test_the_certified_bound_is_of_use_in_few_dimensions(d, most):
     _, bounds = nodes.thin(32, random_state=0, return_bounds=True)
     _, spreads = probi.one_medians(nodes)
     assert (bounds.certified / nodes.total_probabilities < most * spreads).all()
+
+
+# -- hard nodes -------------------------------------------------------------------------------------------------------
+
+
+def expected_at(nodes, place):
+    radii = np.linalg.norm(nodes.points - place, axis=1)
+    return np.add.reduceat(nodes.probabilities * radii, nodes.offsets[:-1])
+
+
+@pytest.mark.parametrize("heavy", [0.6, 0.99, 0.999])
+def test_a_heavy_realization_is_the_middle(heavy):
+    n = 2000
+    p = np.full(n, (1 - heavy) / (n - 1))
+    p[0] = heavy
+    one = Nodes(np.random.default_rng(0).normal(size=(n, 2)), p, [0, n])
+    nodes = Nodes.concat([one] * 100)
+    _, (spread, *_) = probi.one_medians(nodes)
+    found, _ = nodes.thinned(20, 1, 0)
+    assert_allclose(found.spreads, spread, rtol=1e-9)
+    thin = nodes.thin(epsilon=0.1, random_state=0)
+    errors = expected_at(thin, np.zeros(2)) - expected_at(nodes, np.zeros(2))
+    assert np.sqrt((errors**2).mean()) < 0.1 * spread
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 4, 6, 8, 32])
+def test_far_realizations_do_not_carry_the_node_away(most):
+    """Probability 1e-4 is far away on all sides. Few draws may all go there, and the node may not."""
+    rng = np.random.default_rng(1)
+    far = rng.normal(size=(20, 2))
+    X = np.concatenate([1e4 * far / np.linalg.norm(far, axis=1, keepdims=True), 1e-3 * rng.normal(size=(300, 2))])
+    p = np.concatenate([np.full(20, 1e-4 / 20), np.full(300, (1 - 1e-4) / 300)])
+    nodes = Nodes.concat([Nodes(X, p, [0, 320])] * 2000)
+    thin, bounds = nodes.thin(most, random_state=1, return_bounds=True)
+    errors = expected_at(thin, np.array([0.5, 0.5])) - expected_at(nodes, np.array([0.5, 0.5]))
+    # The error is a mean of 2,000: a bound that is right is exceeded by far less than 5 %.
+    assert np.sqrt((errors**2).mean()) < 1.05 * bounds.standard_error.mean()
+    assert (np.abs(errors) <= bounds.certified * (1 + 1e-9)).all()
+
+
+def test_near_points_do_not_shift_all_nodes_in_one_direction():
+    """Sorted realizations: the first of each group is its left end."""
+    nodes = Nodes.from_dense(np.tile(np.linspace(-2, 2, 1000)[:, None], (3, 1, 1)))
+    thin = nodes.thin(450, random_state=0)
+    assert np.diff(thin.offsets).max() < 450
+    centers = np.array([[5.0], [-5.0]])
+    assert_allclose(expected_distances(thin, centers), expected_distances(nodes, centers), rtol=1e-12)
+
+
+def test_a_rounded_sum_above_one_is_no_more_than_one():
+    """Ten thousand rounded probabilities may sum to more than ten of them may."""
+    n = 10_000
+    nodes = Nodes(np.random.default_rng(0).normal(size=(n, 2)).astype(np.float32),
+                  np.full(n, (1 + 2e-5) / n, np.float32), [0, n])  # fmt: skip
+    thin = nodes.thin(10, random_state=0)
+    assert nodes.total_probabilities[0] > 1.00001
+    assert thin.total_probabilities[0] == 1.0
+    Nodes(thin.points, thin.probabilities, thin.offsets)
+
+
+def test_nothing_to_do_takes_no_memory():
+    nodes = dense(n=3, m=20)
+    assert nodes.thin(10**12) == nodes
+    assert nodes.thin(epsilon=1e-9) == nodes
+    with pytest.raises(InputError, match="not below"):
+        nodes.thin(epsilon=1e-200)

@@ -28,10 +28,15 @@ def check_count(name: str, value: Any, least: int = 1) -> None:
         raise InputError(f"{name} is {value!r}, but must be a whole number of at least {least}.")
 
 
+# Nobody can keep a promise that is stricter than this.
+LEAST_SHARE = 1e-12
+
+
 def check_share(name: str, value: Any) -> None:
-    """Raise unless a parameter is a number between 0 and 1."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0.0 < value < 1.0:
-        raise InputError(f"{name} is {value!r}, but must lie between 0 and 1.")
+    """Raise unless a parameter is a number between 0 and 1, and not so small that others made of it vanish."""
+    real = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not real or not LEAST_SHARE <= value < 1.0:
+        raise InputError(f"{name} is {value!r}, but must lie between 0 and 1, and not below {LEAST_SHARE}.")
 
 
 def frozen(array: Array) -> Array:
@@ -133,6 +138,15 @@ def check_offsets(offsets: Any, n_points: int) -> Array:
     return array.astype(np.int64, copy=False)
 
 
+def most_allowed(n_realizations: Any, dtype: Any) -> Any:
+    """What probabilities of so many realizations may sum to.
+
+    Ten times float32(0.1) is above 1. A sum that was normalised in the dtype of the data is off by a few units in the
+    last place of each addition, which behave like a random walk.
+    """
+    return 1.0 + 4.0 * np.finfo(dtype).eps * (4.0 + np.sqrt(n_realizations))
+
+
 def check_probabilities(probabilities: Array, offsets: Array, precision: Any = None) -> Array:
     """Raise on probabilities outside [0, 1] and sums above 1 or equal to 0; return the sums as float64.
 
@@ -151,9 +165,7 @@ def check_probabilities(probabilities: Array, offsets: Array, precision: Any = N
         totals = probabilities.astype(np.float64, copy=False)
     else:
         totals = np.add.reduceat(probabilities, offsets[:-1], dtype=np.float64)
-    # Ten times float32(0.1) is above 1. A sum that was normalised in the dtype of the data is off by a few units in
-    # the last place of each addition, which behave like a random walk.
-    allowed = 1.0 + 4.0 * np.finfo(precision or probabilities.dtype).eps * (4.0 + np.sqrt(np.diff(offsets)))
+    allowed = most_allowed(np.diff(offsets), precision or probabilities.dtype)
     if not (totals <= allowed).all():
         node = int(np.flatnonzero(~(totals <= allowed))[0])
         rows = f"rows {offsets[node]}-{offsets[node + 1] - 1} of the points"

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probi import _parallel
-from probi._checks import check_count, check_share
+from probi._checks import check_count, check_share, most_allowed
 from probi._kernels import thinning
 from probi.errors import InputError
 
@@ -32,7 +32,8 @@ class ThinningBounds(NamedTuple):
     Attributes
     ----------
     standard_error : ndarray of shape (n_nodes,)
-        Bound of the standard error, for any center that does not depend on what was drawn.
+        Bound of the standard error, for any center that does not depend on what was drawn. There is a bias as well,
+        of up to 2 % of the spread where fewer than 16 realizations are kept, and 0.05 % with 32.
     certified : ndarray of shape (n_nodes,)
         Bound for all centers at once: no less than the Wasserstein distance to the node as it was, and equal to it in
         one dimension. In many dimensions far larger than what happens.
@@ -95,6 +96,7 @@ class Thinned(NamedTuple):
     points: Array
     probabilities: Array
     offsets: Array
+    totals: Array  # (n_nodes,) total probabilities; as they were, but for rounding above 1
     variances: Array  # (n_nodes,) bound of the variance, for any center that was fixed before
     moved: Array  # (n_nodes,) certified for all centers at once
     spreads: Array  # (n_nodes, 2) bounds of the spread before, from above and from below; -1 where nothing was lost
@@ -109,7 +111,8 @@ def most_realizations(max_realizations: int | None, epsilon: float | None) -> in
         return int(max_realizations)
     check_share("epsilon", epsilon)
     assert epsilon is not None  # it is one of the two
-    return math.ceil(MOST_A_SQUARE / float(epsilon) ** 2)
+    # One more, which takes what the others do not stand for.
+    return 1 + math.ceil(MOST_A_SQUARE / float(epsilon) ** 2)
 
 
 def thinned(
@@ -122,6 +125,10 @@ def thinned(
     sizes = np.diff(offsets)
     n, d = len(sizes), points.shape[1]
     chosen = np.flatnonzero(sizes > most)
+    if len(chosen) == 0:
+        return Thinned(points, probabilities, offsets, totals, np.zeros(n), np.zeros(n), np.full((n, 2), -1.0))
+    # A sum of many rounded probabilities may be farther above 1 than that of a few.
+    totals = np.where((sizes > most) & (totals > most_allowed(1, probabilities.dtype)), 1.0, totals)
     places, chances = np.empty((len(chosen), most, d), points.dtype), np.empty((len(chosen), most))
     kept, errors, spreads = np.empty(len(chosen), np.int64), np.zeros((len(chosen), 2)), np.empty((len(chosen), 2))
     numbers = (chosen + first).astype(np.uint64)
@@ -149,7 +156,7 @@ def thinned(
     all_spreads[chosen] = spreads
     if bounded and d == 1 and len(chosen):
         moved = _exact_distances(points, probabilities, offsets, out_points, out_probabilities, new_offsets)
-    return Thinned(out_points, out_probabilities, new_offsets, variances, moved, all_spreads)
+    return Thinned(out_points, out_probabilities, new_offsets, totals, variances, moved, all_spreads)
 
 
 def _exact_distances(old: Array, p: Array, old_offsets: Array, new: Array, q: Array, new_offsets: Array) -> Array:

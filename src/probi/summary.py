@@ -318,6 +318,9 @@ class Summary:
                 # Of the nodes as they are kept: what thinning took from the spread it gave to the excess.
                 cost = totals.spread_cost + excess
         error = math.hypot(error, math.sqrt(thinning.variance))
+        if thinning.variance > 0.0:
+            # The estimate is of the nodes as they are kept, the bound of those that came.
+            cost = max(cost, self.lower_bound)
         return Evaluation(cost, error, min(self.lower_bound, cost), min(self.spread_cost, cost), self.thinning_bound)
 
     def sample(self) -> Nodes:

@@ -12,6 +12,9 @@ N_SUBSETS = 4
 # while the factor is below 2. More change less than another draw would.
 N_STEPS, STRETCHED = 5, 1.7
 
+# Share of the weight from which on a realization may be the median itself, where steps would only come near to it.
+HEAVY = 0.05
+
 
 @kernel
 def sampled_medians(points, cumulated, offsets, chosen, uniforms, n_spanning, n_repetitions, medians, start, stop):
@@ -71,7 +74,7 @@ def _mean_of_subset(points, rows, subset, candidate):
 
 @part
 def median_of_some(points, rows, weights, n, middle, following):
-    """Some steps of Weiszfeld from the mean of the first ``n`` of some realizations.
+    """Some steps of Weiszfeld from the mean of the first ``n`` of some realizations; or the heaviest, if that is it.
 
     OUT  middle (1, d), following (d,) overwritten
     """
@@ -79,19 +82,67 @@ def median_of_some(points, rows, weights, n, middle, following):
     for f in range(d):
         middle[0, f] = np.float64(points[rows[0], f])
     for step in range(N_STEPS):
-        pull = 0.0
-        for f in range(d):
-            following[f] = 0.0
-        for j in range(n):
-            share = weights[j]
-            if step > 0:
-                radius = np.sqrt(squared_distance(points, rows[j], middle, 0))
-                share = weights[j] / radius if radius > 0.0 else 0.0
-            pull += share
-            for f in range(d):
-                # Relative to where it is: far from the origin nothing may change.
-                following[f] += share * (np.float64(points[rows[j], f]) - middle[0, f])
+        pull, here = _pull_of_some(points, rows, weights, n, middle, following, step == 0)
         if pull > 0.0:
             factor = (STRETCHED if step > 0 else 1.0) / pull
+            if here > 0.0:
+                # Vardi and Zhang: what lies on the middle holds it there.
+                factor *= max(0.0, 1.0 - here / _length(following))
             for f in range(d):
                 middle[0, f] += factor * following[f]
+    heaviest, heavy, run, total = 0, 0.0, 0.0, 0.0
+    for j in range(n):
+        # One that was drawn several times stands several times in a row.
+        run = weights[j] + (run if j > 0 and rows[j] == rows[j - 1] else 0.0)
+        total += weights[j]
+        if run > heavy:
+            heaviest, heavy = j, run
+    if heavy > HEAVY * total:
+        _, here = _pull_of_some(points, rows, weights, n, points[rows[heaviest] : rows[heaviest] + 1], following, False)
+        if _length(following) <= here:
+            for f in range(d):
+                middle[0, f] = np.float64(points[rows[heaviest], f])
+
+
+@part
+def _pull_of_some(points, rows, weights, n, center, following, to_the_mean):
+    """Sum of the weighted unit vectors from a center to realizations, or, ``to_the_mean``, of the vectors themselves.
+
+    OUT  following (d,)
+    RETURN the sum of the factors of the vectors, the weight that lies on the center
+    """
+    pull, here = 0.0, 0.0
+    for f in range(following.shape[0]):
+        following[f] = 0.0
+    for j in range(n):
+        share = weights[j]
+        if not to_the_mean:
+            radius = np.sqrt(squared_distance(points, rows[j], center, 0))
+            share = weights[j] / radius if radius > 0.0 else 0.0
+            here += weights[j] if radius == 0.0 else 0.0
+        pull += share
+        for f in range(following.shape[0]):
+            # Relative to where it is: far from the origin nothing may change.
+            following[f] += share * (np.float64(points[rows[j], f]) - np.float64(center[0, f]))
+    return pull, here
+
+
+@part
+def _length(vector):
+    squared = 0.0
+    for f in range(vector.shape[0]):
+        squared += vector[f] * vector[f]
+    return np.sqrt(squared)
+
+
+@kernel
+def cumulate(probabilities, offsets, sums, start, stop):
+    """Sums of the probabilities of each node up to and with a realization; a tiny node is not lost in others.
+
+    OUT  sums (n_realizations,), those of nodes start:stop overwritten
+    """
+    for node in range(start, stop):
+        total = 0.0
+        for r in range(offsets[node], offsets[node + 1]):
+            total += probabilities[r]
+            sums[r] = total

@@ -153,8 +153,9 @@ class Outcome:
 
 
 def above_optimum(result: Result) -> float | None:
-    """Certified: the cost is at most this share above that of the best centers."""
-    return result.cost / result.lower_bound - 1.0 if result.lower_bound > 0.0 else None
+    """The cost is at most this share above that of the best centers; where estimated, with two standard errors."""
+    worst = result.cost + 2.0 * result.standard_error
+    return worst / result.lower_bound - 1.0 if result.lower_bound > 0.0 else None
 
 
 def _headline(result: Result, unit: str) -> str:

@@ -30,9 +30,9 @@ def n_drawn(precision: float) -> tuple[int, int]:
 
 def cumulated(nodes: Nodes) -> Floats:
     """Sums of the probabilities of each node up to and with a realization: what realizations are drawn by."""
-    sums = np.cumsum(nodes.probabilities, dtype=np.float64)
-    before = np.concatenate([[0.0], sums])[nodes.offsets[:-1]]
-    return np.asarray(sums - np.repeat(before, np.diff(nodes.offsets)))
+    sums = np.empty(nodes.n_realizations)
+    _parallel.run(sampled_median.cumulate, nodes.pieces(), nodes.probabilities, nodes.offsets, sums)
+    return sums
 
 
 def kumar_medians(

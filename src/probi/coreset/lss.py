@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probi import _parallel
-from probi._checks import check_count, check_share, frozen
+from probi._checks import check_count, check_share, frozen, most_allowed
 from probi._kernels import geometry
 from probi._random import generator
 from probi.coreset.kumar import kumar_medians
@@ -234,13 +234,15 @@ def reduce_distributions(nodes: Nodes, medians: Floats, promise: Promise, rng: n
     n_draws = promise.n_draws(largest, 1)
     if largest <= n_draws:
         return nodes
-    points, probabilities = [], []
+    points, probabilities, totals = [], [], nodes.total_probabilities.copy()
     for i, (first, last) in enumerate(zip(nodes.offsets, nodes.offsets[1:], strict=False)):
         places, chances = nodes.points[first:last], nodes.probabilities[first:last]
         if last - first > n_draws:
             chosen, kept = _chen(places, chances.astype(np.float64), medians[i], n_draws, rng)
             places = places[chosen]
-            chances = (kept * (nodes.total_probabilities[i] / kept.sum())).astype(nodes.dtype)
+            # A sum of many rounded probabilities may be farther above 1 than that of a few.
+            totals[i] = 1.0 if totals[i] > most_allowed(1, nodes.dtype) else totals[i]
+            chances = (kept * (totals[i] / kept.sum())).astype(nodes.dtype)
         points.append(places)
         probabilities.append(chances)
     offsets = np.concatenate([[0], np.cumsum([len(chances) for chances in probabilities])])
@@ -248,6 +250,7 @@ def reduce_distributions(nodes: Nodes, medians: Floats, promise: Promise, rng: n
         "points": frozen(np.concatenate(points)),
         "probabilities": frozen(np.concatenate(probabilities)),
         "offsets": frozen(offsets),
+        "total_probabilities": frozen(totals),
     }
     return Nodes._trusted(**nodes._parts() | arrays | {"statistics": {}})
 

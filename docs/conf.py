@@ -68,7 +68,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "remove_config_comments": True,
     "image_srcset": ["2x"],
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "gallery_order.Story",
     "show_signature": False,
     "plot_gallery": "True",
     "abort_on_example_error": True,
@@ -90,7 +90,8 @@ html_theme_options = {
     "logo": {"text": "probi"},
     "navbar_center": [],
     "navbar_end": ["theme-switcher"],
-    "secondary_sidebar_items": ["page-toc"],
+    # Scripts have two headings and need the room for their lines.
+    "secondary_sidebar_items": {"**": ["page-toc"], "gallery/**": []},
     "footer_start": ["copyright"],
     "footer_end": [],
     "show_prev_next": True,

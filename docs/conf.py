@@ -90,8 +90,7 @@ html_theme_options = {
     "logo": {"text": "probi"},
     "navbar_center": [],
     "navbar_end": ["theme-switcher"],
-    # Scripts have two headings and need the room for their lines.
-    "secondary_sidebar_items": {"**": ["page-toc"], "gallery/**": []},
+    "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
     "show_prev_next": True,
@@ -122,9 +121,16 @@ def _without_last_line(app, doctree):
         block += nodes.Text(text)
 
 
+def _wide_gallery(app, doctree):
+    """Leave out the list of headings beside scripts: they have two, and need the room for their lines."""
+    if app.env.docname.startswith("gallery/"):
+        app.env.metadata[app.env.docname]["html_theme.sidebar_secondary.remove"] = "true"
+
+
 def setup(app):
     """Write the page of the command line from the commands themselves."""
     cli_reference.write(HERE / "reference" / "cli.md")
     app.connect("source-read", _with_results)
     app.connect("doctree-read", _without_last_line)
+    app.connect("doctree-read", _wide_gallery)
     app.connect("autodoc-skip-member", _left_out)

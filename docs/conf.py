@@ -68,7 +68,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "remove_config_comments": True,
     "image_srcset": ["2x"],
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "gallery_order.Story",
     "show_signature": False,
     "plot_gallery": "True",
     "abort_on_example_error": True,
@@ -121,9 +121,16 @@ def _without_last_line(app, doctree):
         block += nodes.Text(text)
 
 
+def _wide_gallery(app, doctree):
+    """Leave out the list of headings beside scripts: they have two, and need the room for their lines."""
+    if app.env.docname.startswith("gallery/"):
+        app.env.metadata[app.env.docname]["html_theme.sidebar_secondary.remove"] = "true"
+
+
 def setup(app):
     """Write the page of the command line from the commands themselves."""
     cli_reference.write(HERE / "reference" / "cli.md")
     app.connect("source-read", _with_results)
     app.connect("doctree-read", _without_last_line)
+    app.connect("doctree-read", _wide_gallery)
     app.connect("autodoc-skip-member", _left_out)

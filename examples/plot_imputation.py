@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from sklearn.datasets import load_iris
-from sklearn.experimental import enable_iterative_imputer  # noqa: F401  comes first
+from sklearn.experimental import enable_iterative_imputer  # comes first
 from sklearn.impute import IterativeImputer
 
 import probi

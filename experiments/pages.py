@@ -22,6 +22,14 @@ STATISTICS: dict[str, Callable[[Any], float]] = {
 
 Row = dict[str, Any]
 
+ABOUT = {
+    "paper": "its section 5 again, with its numbers beside ours",
+    "quality": "how far the cost on a coreset is from the cost on all nodes, over its size",
+    "peers": "time, memory and cost of other systems on the same data, and where they are better",
+    "growth": "time and memory over nodes, clusters, dimensions, realizations and threads",
+    "theory": "the coreset with a promise: is it kept, and what does it cost",
+}
+
 
 def write_all(folder: Path) -> list[Path]:
     """All pages that there is data for."""
@@ -37,7 +45,7 @@ def write_all(folder: Path) -> list[Path]:
             path.write_text(text + _footer(machine))
             made.append(path)
     index = ["# Results\n", "Measured, not typed: data beside each page, made by `python -m experiments`.\n"]
-    index += [f"- [{path.read_text().splitlines()[0].lstrip('# ')}]({path.name})" for path in made]
+    index += [f"- [{path.read_text().splitlines()[0].lstrip('# ')}]({path.name}): {ABOUT[path.stem]}." for path in made]
     (folder / "README.md").write_text("\n".join(index) + "\n")
     return made
 
@@ -125,7 +133,7 @@ def _paper_table(name: str, stand_in: bool, rows: list[Row], theirs: dict[Any, R
         for method, label in (("paper", "paper preset"), ("default", "default"), ("plloyd", "P-LLOYD++")):
             if here[method]:
                 out.append([k, label, *_our_cells(here[method], base, statistic)])
-    return table(columns, out)
+    return table(columns, out, n_left=2)
 
 
 def _our_cells(rows: list[Row], base: float | None, statistic: str) -> list[str]:
@@ -230,21 +238,35 @@ def peers_page(folder: Path) -> str:
             are the best of {peers.RUNS} runs on data in memory, cost is the mean expected cost of their
             centers on all nodes, each node assigned as a whole. Excess is the cost beyond the nodes' own
             spread, over that of the best here. Peak memory holds the data in memory too, whose part is in
-            brackets. Systems for points see each realization as a point, or each node's center of gravity.
+            brackets.
+        """),
+        words("""
+            What a system *sees*: nodes; nodes with the same number of realizations each (*equal nodes*); each
+            realization as a point; or each node's center of gravity (*gravity*). *Stream* means that it reads
+            once and keeps less than all. BICO is a coreset of points for k-means, in C++; ELKI's UK-means
+            and CK-means (Java) are k-means of uncertain objects; kmedoids looks for centers among a sample of
+            the data; MiniBatchKMeans, Birch and KMeans are those of scikit-learn.
+        """),
+        words("""
+            Covertype, KDD Cup and Tower: nodes of ten consecutive rows of a table about land, network connections
+            and, generated, the colours of a picture. Beijing: a node is a day at a station, its realizations
+            the hourly readings of six pollutants. UJIIndoorLoc: a place in a building, and strengths of wireless
+            signals heard there. Otis: a forecast of where the storm will be, by up to 31 simulations.
         """),
     ]
     sees = {peer.name: peer for peer in peers.ALL_PEERS}
+    order = [*sees]
     for name in dict.fromkeys(r["data_set"] for r in rows):
         some = [r for r in rows if r["data_set"] == name]
         text.append(f"## {name}{' (stand-in)' if some[0]['stand_in'] else ''}, k = {some[0]['k']}\n")
         best = min(r["excess"] for r in some if r["excess"] is not None)
         ours = next((r["seconds"] for r in some if r["peer"] == "probi, default"), None)
-        out = []
-        for r in some:
+        out, failed = [], []
+        for r in sorted(some, key=lambda r: order.index(r["peer"]) if r["peer"] in order else len(order)):
             peer = sees.get(r["peer"])
             kind = f"{peer.sees}{', stream' if peer.is_stream else ''}" if peer else ""
             if r["cost"] is None:
-                out.append([r["peer"], kind, f"failed: {r['note']}", "", "", "", ""])
+                failed.append(f"- {r['peer']} failed: {r['note']}.")
                 continue
             slower = f"{r['seconds'] / ours:.1f} x" if ours else "–"
             memory = f"{r['peak_mb']:,.0f} ({r['data_mb']:,.0f})"
@@ -259,7 +281,9 @@ def peers_page(folder: Path) -> str:
                     memory,
                 ]
             )
-        text.append(table(["system", "sees", "seconds", "÷ probi", "cost", "excess ÷ best", "peak MB"], out))
+        columns = ["system", "sees", "seconds", "÷ probi", "cost", "excess ÷ best", "peak MB"]
+        text.append(table(columns, out, n_left=2))
+        text += [*failed, ""] if failed else []
     text.append(_where_others_win(rows, {peer.name for peer in peers.ALL_PEERS if peer.is_stream}))
     text.append("## Not run\n")
     text += [f"- {name}: {reason}." for name, reason in peers.SKIPPED.items()]

@@ -24,10 +24,15 @@ def save(figure: Figure, path: Path) -> None:
         figure.savefig(path, metadata={"Date": None, "Creator": None})
 
 
-def _new(columns: int, height: float = 3.2) -> tuple[Figure, Any]:
-    figure = Figure(figsize=(4.4 * columns, height), layout="constrained")
-    axes = np.atleast_1d(figure.subplots(1, columns))
-    for panel in axes:
+def _new(panels: int) -> tuple[Figure, Any]:
+    """A figure with at most two panels in a row: more would be too small to read on a page."""
+    columns = min(panels, 2)
+    rows = -(-panels // columns)
+    figure = Figure(figsize=(3.6 * columns, 2.8 * rows), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for empty in axes[panels:]:
+        empty.set_axis_off()
+    for panel in axes[:panels]:
         panel.spines[["top", "right"]].set_visible(False)
         panel.grid(alpha=0.3)
     return figure, axes
@@ -41,14 +46,15 @@ def paper_pictures(rows: list[Row], theirs: list[Row], folder: Path) -> list[str
         some = [r for r in rows if (r["data_set"], r["stand_in"]) == (name, stand_in)]
         paper = [] if stand_in else [r for r in theirs if r["data_set"] == name and r["statistic"] == "mean"]
         path = folder / f"paper_{name.lower()}{'_stand_in' if stand_in else ''}.svg"
-        _paper_picture(some, paper, path)
         title = f"{name}{' (stand-in)' if stand_in else ''}"
+        _paper_picture(title, some, paper, path)
         lines.append(f"![{title}: cost ratio, gap and seconds over k]({path.name})\n")
     return lines
 
 
-def _paper_picture(rows: list[Row], paper: list[Row], path: Path) -> None:
-    figure, (left, middle, right) = _new(3)
+def _paper_picture(title: str, rows: list[Row], paper: list[Row], path: Path) -> None:
+    figure, (left, middle, right, words) = _new(3)
+    figure.suptitle(title, x=0.01, ha="left")
     ks = sorted({r["k"] for r in rows})
 
     def mean(method: str, k: int, name: str) -> float:
@@ -79,7 +85,7 @@ def _paper_picture(rows: list[Row], paper: list[Row], path: Path) -> None:
     for panel in (middle, right):
         if any((np.asarray(line.get_ydata()) > 0).any() for line in panel.get_lines()):
             panel.set_yscale("log")
-    left.legend(frameon=False, fontsize=8)
+    words.legend(handles=left.get_lines()[:-1], frameon=False, loc="center")  # all but the line at 1
     save(figure, path)
 
 
@@ -98,7 +104,7 @@ def plot_distortion(rows: list[Row], path: Path) -> None:
     """Mean distortion − 1 over the size, a panel a data set."""
     names = list(dict.fromkeys(r["data_set"] for r in rows))
     figure, panels = _new(len(names))
-    for panel, name in zip(panels, names, strict=True):
+    for panel, name in zip(panels, names, strict=False):
         some = [r for r in rows if r["data_set"] == name]
         for method in ("default", "paper", "uniform"):
             sizes = sorted({r["size"] for r in some if r["method"] == method})
@@ -116,7 +122,7 @@ def plot_growth(rows: list[Row], names: dict[str, str], path: Path) -> None:
     """Seconds over each axis."""
     shown = [axis for axis in names if axis != "threads" and any(r["axis"] == axis for r in rows)]
     figure, panels = _new(len(shown))
-    for panel, axis in zip(panels, shown, strict=True):
+    for panel, axis in zip(panels, shown, strict=False):
         some = sorted((r for r in rows if r["axis"] == axis), key=lambda r: r[axis])
         for name, color in (("summary_seconds", COLORS["default"]), ("solve_seconds", COLORS["paper"])):
             style = {"marker": "o", "markersize": 4, "color": color, "label": name.partition("_")[0]}

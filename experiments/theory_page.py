@@ -56,7 +56,8 @@ def _promise(folder: Path) -> str:
             words(f"""
                 k = {theory.K}, δ = {theory.DELTA}: at most that share of coresets may be off by more than ε for
                 some centers. Tried for each coreset: centers found on it, three sets at random, all far away,
-                all on one point, all but one on one cluster.
+                all on one point, all but one on one cluster. Tails are generated points in the plane, cubes of
+                normal numbers: most are near 0, a few far away.
             """),
             table(columns, out),
             words("""

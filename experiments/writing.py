@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Markdown table; the first column to the left, the others to the right."""
-    lines = [columns, ["---", *["---:"] * (len(columns) - 1)], *rows]
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]], n_left: int = 1) -> str:
+    """Markdown table; the first columns, with words, to the left, the others to the right."""
+    lines = [columns, ["---"] * n_left + ["---:"] * (len(columns) - n_left), *rows]
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines) + "\n"
 
 

@@ -111,8 +111,8 @@ def most_realizations(max_realizations: int | None, epsilon: float | None) -> in
         return int(max_realizations)
     check_share("epsilon", epsilon)
     assert epsilon is not None  # it is one of the two
-    # One more, which takes what the others do not stand for.
-    return 1 + math.ceil(MOST_A_SQUARE / float(epsilon) ** 2)
+    # No fewer than are scaled to stand for a node.
+    return max(thinning.FEW, math.ceil(MOST_A_SQUARE / float(epsilon) ** 2))
 
 
 def thinned(

@@ -647,7 +647,7 @@ class Nodes:
             Most realizations a node; nodes with no more stay as they are.
         epsilon : float, default=None
             Instead of ``max_realizations``: the standard error of the expected distance to any center, as a share of
-            the node's spread, is at most this. It takes 6.2 / epsilon ** 2 realizations, and one.
+            the node's spread, is at most this. It takes 6.2 / epsilon ** 2 realizations.
         random_state : None, int, Generator or RandomState, default=None
             The same seed gives the same bits.
         return_bounds : bool, default=False

@@ -101,14 +101,9 @@ def thin(
             flat[:m], importance[:m], order[:m], 1, features[: 2 * m], thresholds[: 2 * m], firsts[: 2 * m],
             leaf_of[: 2 * m], cell_of[:m],
         )  # fmt: skip
-        nearest = 0
-        for j in range(1, m):
-            if radii[rows[order[j]] - first] < radii[rows[order[nearest]] - first]:
-                nearest = j
-        _strata(weights, importance, order, m, total, nearest, most - 1, key, numbers[i], n_candidates, arrived)
+        off = _strata(weights, importance, rows, order, m, total, radii, first, most, key, numbers[i], arrived)
         sizes[i] = _emit(points, rows, order, m, arrived, places, chances, i)
         _keep_total(chances, i, sizes[i], total)
-        off = radii[rows[order[nearest]] - first]
         errors[i, 0] = _variance(total, spread, off, most, n_candidates, last - first)
         errors[i, 1] = total * spread + _to_middle(places, chances, sizes[i], i, middle)
         if bounded:
@@ -194,10 +189,11 @@ def _variance(total, spread, off, most, n_candidates, n_realizations):
     """
     if most == 1:
         return (total * (spread + off)) ** 2
-    a = max(1.0, off / spread)
+    # Scaled draws are compared with their mean instead, which is like a = 1.
+    a = max(1.0, off / spread) if most < FEW else 1.0
     moment = spread**2 * (1.0 + 2.0 * (a - 1.0) + 0.5 * (a - 2.0) ** 2)
-    n_draws = 1.0 / (most - 1) + (1.0 / n_candidates if n_realizations > n_candidates else 0.0)
-    return 3.0 * total**2 * moment * n_draws
+    n_draws = 1.0 / (most - 1 if most < FEW else most)
+    return 3.0 * total**2 * moment * (n_draws + (1.0 / n_candidates if n_realizations > n_candidates else 0.0))
 
 
 @part
@@ -296,29 +292,39 @@ def _by_importance(probabilities, first, last, radii, spread, key, number, rows,
 
 
 @part
-def _strata(weights, importance, order, m, total, nearest, n_draws, key, number, n_before, held):
+def _strata(weights, importance, rows, order, m, total, radii, first, most, key, number, held):
     """Draw one candidate from each of equal shares of the importance, along the order.
 
     They are scaled to stand for the whole node, but not by much: one that has drawn nothing but its far realizations
-    would move there. What is left goes to the candidate nearest to the middle.
+    would move there. What is left goes to the one nearest to the middle: of those that were drawn or, where they are
+    FEW, of all candidates, which then has a place of its own.
 
     OUT  held (n_candidates,): probability of each candidate in the order, 0 for those that were not drawn
+    RETURN how far the one nearest to the middle is from it
     """
+    n_draws, limit = (most, MOST_SCALED) if most >= FEW else (most - 1, 1.0)
     below, at, found = 0.0, 0, 0.0
     for j in range(m):
         held[j] = 0.0
     for t in range(n_draws):
-        wanted = (t + _uniform(key, number, N_LOOKED_AT + n_before + t)) * 3.0 * total / n_draws
+        wanted = (t + _uniform(key, number, N_LOOKED_AT + rows.shape[0] + t)) * 3.0 * total / n_draws
         while at < m - 1 and below + importance[at] <= wanted:
             below += importance[at]
             at += 1
         share = weights[order[at]] / importance[at] * 3.0 * total / n_draws
         held[at] += share
         found += share
-    factor = min(total / found, MOST_SCALED if n_draws + 1 >= FEW else 1.0) if found > 0.0 else 0.0
+    nearest, off = 0, np.inf
+    for j in range(m):
+        radius = radii[rows[order[j]] - first]
+        if radius < off and (most < FEW or held[j] > 0.0):
+            nearest, off = j, radius
+    factor = limit if found * limit < total else total / found
     for j in range(m):
         held[j] *= factor
-    held[nearest] += max(0.0, total - factor * found)
+    if factor == limit and found * limit < total:
+        held[nearest] += total - limit * found
+    return off
 
 
 @part

@@ -46,10 +46,12 @@ class Summary:
         Number of this part of the data. Parts that are to be merged need different numbers or different seeds.
     max_realizations : int, default=None
         Most realizations that a node keeps: those with more are thinned when they arrive (:meth:`Nodes.thin`), so that
-        memory does not grow with them either. None keeps all.
+        memory does not grow with them either. None keeps all. Centers are chosen for what was drawn, so with a few
+        nodes of a few realizations the cost that is stated is a little too low.
     epsilon, delta : float, default=None
         For ``preset="theory"``, which needs both: the cost of any centers on the coreset is within 1 ± epsilon of that
-        on all nodes, for a stream of any length, and fails to be so with a probability of at most delta.
+        on all nodes, for a stream of any length, and fails to be so with a probability of at most delta. Summaries that
+        are merged share one delta if they have one seed and different shards, else each has its own.
 
     Attributes
     ----------
@@ -62,7 +64,8 @@ class Summary:
     mass : float
         Sum of weight times total probability of all nodes read.
     spread_cost : float
-        Sum of mass times spread: what no centers can undo, certified up to 1 %.
+        Sum of mass times spread: what no centers can undo, certified up to 1 %; of thinned nodes an upper bound that is
+        close, and nothing more.
     lower_bound : float
         Certified: no centers, however many, cost less.
     thinning_bound : float

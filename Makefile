@@ -28,7 +28,7 @@ demo: $(READY)  ## cluster the forecasts of hurricane Otis
 
 test: $(READY)  ## lint, then all tests, the examples in docstrings, README and docs
 	@$(MAKE) --no-print-directory --jobs 2 lint kernels-float64 kernels-float32
-	$(BIN)/python -m pytest -q -n 3 --dist loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder
 
 # Compiled once here, and not by each process of the tests that needs them.
 kernels-%: $(READY)

@@ -16,16 +16,6 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_folder()))
 collect_ignore_glob = ["docs/*.py", "docs/_*", "docs/gallery/*", "docs/reference/generated/*"]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With --dist loadgroup a file goes to one process, and all that starts Spark to the same one.
-
-    Three of them at once take longer than one after the other, and some give up waiting.
-    """
-    for item in items:
-        file, _, _ = item.nodeid.partition("::")
-        item.add_marker(pytest.mark.xdist_group("spark" if "spark" in file else file))
-
-
 @pytest.fixture(scope="session")
 def _session_of_examples() -> Iterator[Any]:
     """The Spark session of examples; where it cannot be, they are skipped."""

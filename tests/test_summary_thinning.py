@@ -1,5 +1,6 @@
 """Summaries that thin nodes on arrival: the same bits however they come, and honest about what was lost."""
 
+import hashlib
 import json
 
 import numpy as np
@@ -208,7 +209,5 @@ def test_files_of_the_first_format_are_read():
     with pa.ipc.new_file(sink, old.schema) as writer:
         writer.write_table(old)
     data = sink.getvalue().to_pybytes()
-    import hashlib
-
     data = _arrow.CHECKSUM.sub(b"probi-sha256:" + hashlib.sha256(data).hexdigest().encode(), data)
     assert Summary.from_bytes(data).to_bytes() == plain.to_bytes()

@@ -1,10 +1,23 @@
-"""Files that are replaced as a whole."""
+"""Files that are replaced as a whole, and errors that name the file."""
 
 import contextlib
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
+
+from probi.errors import InputError
+
+T = TypeVar("T")
+
+
+def read_named(path: str | os.PathLike[str], parse: Callable[[bytes], T]) -> T:
+    """What a function makes of the content of a file; where that is wrong, the error names the file."""
+    try:
+        return parse(Path(path).read_bytes())
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
 
 
 def write_atomically(path: Path, data: bytes) -> None:

@@ -31,7 +31,7 @@ class Buffer:
         buffer = cls()
         buffer._used = (0, 0, thinning)
         if nodes is not None and len(nodes):
-            buffer.append(nodes, thinning)
+            buffer.append(nodes)
         return buffer
 
     def __len__(self) -> int:
@@ -47,9 +47,12 @@ class Buffer:
         """What thinning did to all nodes of the stream up to here."""
         return self._used[2]
 
-    def append(self, nodes: Nodes, thinning: ThinningTotals = NOTHING_LOST) -> None:
-        """Add copies of nodes; of what the caller does with their arrays afterwards it takes no notice."""
-        start, first, _ = self._used
+    def append(self, nodes: Nodes, thinning: ThinningTotals | None = None) -> None:
+        """Add copies of nodes; of what the caller does with their arrays afterwards it takes no notice.
+
+        ``thinning`` is what was done up to and with them; None: nothing was done to these.
+        """
+        start, first, before = self._used
         n, r = start + len(nodes), first + nodes.n_realizations
         if n >= len(self._weights) or r >= len(self._points):
             self._grow(nodes, n, r)
@@ -59,7 +62,7 @@ class Buffer:
         self._offsets[start + 1 : n + 1] += first
         self._weights[start:n] = nodes.weights
         self._totals[start:n] = nodes.total_probabilities
-        self._used = (n, r, thinning)
+        self._used = (n, r, before if thinning is None else thinning)
 
     def _grow(self, like: Nodes, n_nodes: int, n_realizations: int) -> None:
         """Make room for so many; twice as much as there was, so that adding stays cheap."""

@@ -128,7 +128,10 @@ def _promise(preset: str, size: Any, epsilon: Any, delta: Any) -> Promise | None
     if size is not None:
         raise InputError('With preset="theory" the size follows from epsilon and delta: do not give one.')
     if epsilon is None or delta is None:
-        raise InputError('preset="theory" needs epsilon and delta, the largest error and how often it may be exceeded.')
+        raise InputError(
+            'preset="theory" needs epsilon and delta, the largest error and how often it may be exceeded: '
+            'Summary(..., preset="theory", epsilon=0.2, delta=0.1).'
+        )
     return Promise.checked(epsilon, delta)
 
 

@@ -563,10 +563,9 @@ class Summary:
         ...     probi.Summary.load(f"{folder}/empty.probi").n_clusters
         3
         """
-        try:
-            return cls.from_bytes(Path(path).read_bytes())
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from None
+        from probi._files import read_named
+
+        return read_named(path, cls.from_bytes)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Summary.from_bytes, (self.to_bytes(),)

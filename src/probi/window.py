@@ -454,10 +454,9 @@ class Window:
         ...     probi.Window.load(f"{folder}/last.window").n_periods
         3
         """
-        try:
-            return cls.from_bytes(Path(path).read_bytes())
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from None
+        from probi._files import read_named
+
+        return read_named(path, cls.from_bytes)
 
 
 def _check_n_periods(n_periods: Any, periods: Periods) -> None:

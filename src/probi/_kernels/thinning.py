@@ -319,11 +319,11 @@ def _strata(weights, importance, rows, order, m, total, radii, first, most, key,
         radius = radii[rows[order[j]] - first]
         if radius < off and (most < FEW or held[j] > 0.0):
             nearest, off = j, radius
-    factor = limit if found * limit < total else total / found
+    rest = max(0.0, total - limit * found)
+    factor = limit if rest > 0.0 else total / found
     for j in range(m):
         held[j] *= factor
-    if factor == limit and found * limit < total:
-        held[nearest] += total - limit * found
+    held[nearest] += rest
     return off
 
 

@@ -154,13 +154,19 @@ def p_lloyd(nodes, weights, centers, most_rounds=10):
 
 
 def dual_lower_bound(node, y):
-    """Lower bound of the smallest expected distance (node present), from what is seen at y, which is no realization.
+    """Lower bound of the smallest expected distance (node present), from what is seen at y.
 
-    The unit vectors towards the realizations, less their mean g so that they balance, are 1 + |g| long at most.
+    The unit vectors towards the realizations, less their mean g so that they balance, are 1 + |g| long at most. What
+    lies at y may have any vector of at most that length: the one that balances the others best.
     """
-    total = total_probability(node)
-    units = [(x, p / total, [(xf - yf) / math.dist(x, y) for xf, yf in zip(x, y, strict=True)]) for x, p in node]
-    g = [math.fsum(p * u[f] for _, p, u in units) for f in range(len(y))]
+    total, d = total_probability(node), len(y)
+    here = math.fsum(p / total for x, p in node if math.dist(x, y) == 0.0)
+    away = [(x, p / total) for x, p in node if math.dist(x, y) > 0.0]
+    units = [(x, p, [(xf - yf) / math.dist(x, y) for xf, yf in zip(x, y, strict=True)]) for x, p in away]
+    pull = [math.fsum(p * u[f] for _, p, u in units) for f in range(d)]
+    if here > 0.0:
+        units.append((y, here, [-pull[f] / max(here, math.hypot(*pull)) for f in range(d)]))
+    g = [math.fsum(p * u[f] for _, p, u in units) for f in range(d)]
     products = [p * sum(xf * (uf - gf) for xf, uf, gf in zip(x, u, g, strict=True)) for x, p, u in units]
     return math.fsum(products) / (1.0 + math.hypot(*g))
 

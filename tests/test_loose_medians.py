@@ -1,5 +1,7 @@
 """1-medians to a loose tolerance: plain steps must hold the same certificate as the full search."""
 
+import math
+
 import naive
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from strategies import build, node, nodes
 
 from probi import Nodes
 from probi._kernels import medians as kernels
+from probi._kernels._compile import kernel
 from probi.medians import certified_medians
 
 # Rounds of the naive iteration; it can only end above the optimum.
@@ -18,13 +21,16 @@ ROUNDS = 300
 TOLERANCES = [kernels.LOOSE, 1e-2, 0.1]
 
 
+begin, take_plain_steps = kernel(kernels.begin), kernel(kernels._plain_steps)
+
+
 def plain_steps(places, shares, tol):
     """Whether plain steps reached the tolerance, where they ended, its expected distance, and the lower bound."""
     n, d = places.shape
     work, state, out = np.zeros((kernels.N_ROWS, d)), np.empty(kernels.N_STATE), np.empty(d + kernels.N_SCALARS)
     total = float(np.sum(shares, dtype=np.float64))
-    kernels.begin(places, shares, total, work, state, n)
-    reached = kernels._plain_steps(places, shares, total, tol, out, work, state, n)
+    begin(places, shares, total, work, state, n)
+    reached = take_plain_steps(places, shares, total, tol, out, work, state, n)
     return reached, work[kernels.TRIAL], state[kernels.COST_HERE] / total, state[kernels.LOWER] / total
 
 
@@ -71,24 +77,37 @@ def test_plain_steps_certify_nodes_with_equal_realizations(tol):
 
 
 def test_the_lower_bound_is_the_best_one_of_the_places_on_the_way():
-    rng = np.random.default_rng(2)
+    rng, n_reached = np.random.default_rng(2), 0
     for _ in range(30):
         shares = rng.integers(1, 9, 6) / 50
         some = [(tuple(x), p) for x, p in zip(rng.exponential(size=(6, 2)) ** 3, shares, strict=True)]
         y, best = naive.gravity_center(some), 0.0
         for _ in range(kernels.FEW_STEPS):
-            best = max(best, naive.dual_lower_bound(some, y))
+            best, before = max(best, naive.dual_lower_bound(some, y)), y
             target = naive.weiszfeld_step(some, y)
             y = [a + kernels.RELAXATION * (b - a) for a, b in zip(y, target, strict=True)]
-        # Out of reach, so that all steps are made.
-        reached, _, _, lower = plain_steps(np.array([x for x, _ in some]), shares, 1e-300)
-        assert not reached
+        nearest = min((x for x, _ in some), key=lambda x: math.dist(x, before))
+        best = min(max(best, naive.dual_lower_bound(some, nearest)), naive.spread_at(some, nearest))
+        # Out of reach but for a realization that is the median, so that all steps are made.
+        reached, y, _, lower = plain_steps(np.array([x for x, _ in some]), shares, 1e-300)
+        assert_allclose(y, nearest, rtol=1e-12)
         assert_allclose(lower, best, rtol=1e-9)
+        n_reached += reached
+    assert 0 < n_reached < 30
 
 
-def test_plain_steps_give_up_on_a_realization():
+def test_plain_steps_find_a_realization_that_is_the_median():
     cross = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, 2.0], [0.0, -2.0]])
-    reached, _, _, _ = plain_steps(cross, np.full(5, 0.2), 0.1)
+    reached, y, spread, lower = plain_steps(cross, np.full(5, 0.2), 1e-3)
+    assert reached
+    assert_allclose(y, [0.0, 0.0], atol=1e-15)
+    assert_allclose([spread, lower], [1.2, 1.2], rtol=1e-12)
+
+
+def test_plain_steps_give_up_on_a_realization_that_is_not_the_median():
+    # The center of gravity, where they begin, is the last one.
+    some = np.array([[4.0, 1.0], [4.0, -1.0], [4.0, 0.0], [-8.0, 0.0], [0.0, 0.0]])
+    reached, _, _, _ = plain_steps(some, np.array([0.25, 0.25, 0.125, 0.3125, 0.0625]), 0.01)
     assert not reached
 
 

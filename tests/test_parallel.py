@@ -432,5 +432,5 @@ def test_without_a_folder_for_the_cache_kernels_are_compiled_all_the_same(tmp_pa
 
 
 def test_with_a_folder_for_the_cache_kernels_are_kept_there(tmp_path):
-    assert run_python(ONE_COMPUTATION, NUMBA_CACHE_DIR=str(tmp_path)) == "FunctionCache [1.0, 0.0]"
+    assert run_python(ONE_COMPUTATION, NUMBA_CACHE_DIR=str(tmp_path)) == "KernelCache [1.0, 0.0]"
     assert list(tmp_path.rglob("*node_moments*.nbc"))

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from probi import _parallel
-from probi._checks import as_floats, check_points
-from probi._kernels import assignment, geometry
+from probi._checks import as_floats, check_points, frozen
+from probi._kernels import assignment, candidates, geometry
 from probi.errors import InputError
 from probi.nodes import Nodes
 
@@ -158,11 +158,13 @@ def _half_gaps(centers: Floats) -> Floats:
     k = len(centers)
     if k == 1:
         return np.zeros(1)
-    gaps = np.empty((k, k))
-    alone = np.arange(k + 1)
-    _parallel.run(geometry.expected_distances, _parallel.ranges(k, 64), centers, np.ones(k), alone, centers, gaps)
-    np.fill_diagonal(gaps, np.inf)
-    return np.asarray(0.5 * gaps.min(axis=1))
+    labels, nearest, second = np.empty(k, np.int32), np.empty(k), np.empty(k)
+    # Of all centers the nearest is the center itself, or one at the same place.
+    _parallel.run(
+        candidates.two_nearest, _parallel.ranges(k, 64), frozen(centers), centers, np.ascontiguousarray(centers.T),
+        labels, nearest, second,
+    )  # fmt: skip
+    return 0.5 * second
 
 
 def _margins(nodes: Nodes) -> tuple[float, float]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from probi import _parallel
 from probi._checks import frozen
 from probi._kernels import medians as kernels
-from probi._kernels import pull, statistics
+from probi._kernels import pull
 from probi.errors import InputError, SolverWarning
 from probi.nodes import GRAIN, Nodes
 
@@ -99,11 +99,18 @@ def measured(nodes: Nodes) -> Nodes:
 
 def _compute(nodes: Nodes, tol: float) -> tuple[Array, Floats, Floats]:
     medians, spreads, lower = np.empty(nodes.shape), np.empty(len(nodes)), np.empty(len(nodes))
+    left = np.empty(len(nodes), bool)
     skip_from = 1 + HUGE // nodes.n_features
+    arrays = nodes.points, nodes.probabilities, nodes.offsets, nodes.total_probabilities
     _parallel.run(
-        kernels.one_medians, nodes.pieces(), nodes.points, nodes.probabilities, nodes.offsets,
-        nodes.total_probabilities, tol, MOST_EVALUATIONS, skip_from, medians, spreads, lower,
+        kernels.quick_medians, nodes.pieces(), *arrays, tol, skip_from, medians, spreads, lower, left
     )  # fmt: skip
+    chosen = np.flatnonzero(left)
+    if len(chosen):
+        pieces = _parallel.ranges(len(chosen), 1 + len(nodes) * GRAIN // nodes.points.size)
+        _parallel.run(
+            kernels.searched_medians, pieces, *arrays, tol, MOST_EVALUATIONS, chosen, medians, spreads, lower
+        )  # fmt: skip
     for node in np.flatnonzero(np.diff(nodes.offsets) >= skip_from):
         medians[node], spreads[node], lower[node] = _huge_median(nodes, int(node), tol)
     return frozen(medians), frozen(spreads), frozen(lower)
@@ -116,19 +123,19 @@ def _huge_median(nodes: Nodes, node: int, tol: float) -> tuple[Floats, float, fl
     total = nodes.total_probabilities[node]
     chances = nodes.probabilities[first:last]
     median, work, state = np.empty(d), np.empty((kernels.N_ROWS, d)), np.empty(kernels.N_STATE)
-    if kernels.exact_median(nodes.points, nodes.probabilities, total, median, first, last):
+    if kernels.huge_exact_median(nodes.points, nodes.probabilities, total, median, first, last):
         spread = _summed_pull(nodes.points[first:last], chances, median[None])[0][d + pull.COST] / total
         return median, spread, spread
-    local = np.empty((last - first, d))
-    base = statistics.heaviest(nodes.probabilities, first, last)
-    kernels.make_local(nodes.points, base, local, first, last)
-    local = frozen(local)
-    kernels.begin(local, chances, total, work, state, last - first)
+    base = nodes.points[first + int(np.argmax(chances))].astype(np.float64)
+    local = frozen(nodes.points[first:last] - base)
+    kernels.huge_begin(local, chances, total, work, state, last - first)
     for _ in range(MOST_EVALUATIONS):
         out, row, distance = _summed_pull(local, chances, work[kernels.TRIAL : kernels.TRIAL + 1].copy())
-        if kernels.advance(local, total, tol, out, row, distance, work, state):
+        if kernels.huge_advance(local, total, tol, out, row, distance, work, state):
             break
-    kernels.finish(nodes.points, base, work, state, median, first)
+    # A realization is copied to the bit.
+    on_realization = state[kernels.ON_HERE] > 0.0
+    median = nodes.points[first + int(state[kernels.NEAREST])] if on_realization else base + work[kernels.HERE]
     return median, state[kernels.COST_HERE] / total, state[kernels.LOWER] / total
 
 

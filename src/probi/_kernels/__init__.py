@@ -3,5 +3,5 @@
 A kernel trusts its input, raises nothing, keeps no state and draws no random numbers. All arithmetic is float64,
 whatever the dtype of the data: sums lose nothing, float32 squares cannot overflow, and on the machines measured the
 loops wait for memory anyway. Every exact distance goes through ``squared_distance``. Inlined into two places it may
-still be rounded in two ways, so numbers that are compared for a tie come from one call.
+still be rounded in two ways, so expected distances, which are compared for ties, come from one function.
 """

@@ -52,31 +52,26 @@ COLLINEAR = 1e-12
 LANES = 8
 
 # A loose tolerance is nearly always reached by a few plain steps, which take a third of the time of the full search.
-LOOSE, FEW_STEPS = 1e-3, 12
+LOOSE, FEW_STEPS = 1e-3, 24
 
 # Masses on both sides that differ by less than rounding are equal: the median is the middle, not one of its ends.
 EVEN = 1e-12
 
 
 @kernel
-def one_medians(
-    points, probabilities, offsets, totals, tol, most, skip_from, medians, spreads, lower, start, stop
-):  # fmt: skip
-    """1-median of nodes start:stop, to a certified relative error of tol or as near as ``most`` evaluations come.
+def quick_medians(points, probabilities, offsets, totals, tol, skip_from, medians, spreads, lower, left, start, stop):
+    """1-median of nodes start:stop by a formula or, if ``tol`` is loose, by a few plain steps.
 
-    IN   totals (n,), tol, most, skip_from: nodes with so many realizations are left out
+    IN   totals (n,), tol, skip_from: nodes with so many realizations are left out
     OUT  medians (n, d), spreads (n,): expected distance to them, lower (n,): certified lower bound of the best one;
-         both given that the node is there
+         both given that the node is there. left (n,) bool: whether the node needs the full search
     """
     d = points.shape[1]
-    width = d if d < LANES else -(-d // LANES) * LANES
-    work = np.zeros((N_ROWS, width))
-    state = np.empty(N_STATE)
-    out = np.empty(width + N_SCALARS)
-    local = np.zeros((16, width))
+    work, state, out, local = _workspace(d)
     exact = np.empty((1, d))
     for node in range(start, stop):
         first, last, total = offsets[node], offsets[node + 1], totals[node]
+        left[node] = False
         if last - first >= skip_from:
             continue
         if exact_median(points, probabilities, total, exact[0], first, last):
@@ -84,18 +79,40 @@ def one_medians(
                 medians[node, f] = exact[0, f]
             spreads[node] = lower[node] = expected_distance(points, probabilities, offsets, node, exact, 0) / total
             continue
+        left[node] = True
+        if tol < LOOSE:
+            continue
         if last - first > local.shape[0]:
-            local = np.zeros((2 * (last - first), width))
+            local = np.zeros((2 * (last - first), work.shape[1]))
         base = heaviest(probabilities, first, last)
         make_local(points, base, local, first, last)
         chances = probabilities[first:last]
         begin(local, chances, total, work, state, last - first)
-        if tol >= LOOSE and _plain_steps(local, chances, total, tol, out, work, state, last - first):
+        if _plain_steps(local, chances, total, tol, out, work, state, last - first):
             for f in range(d):
                 medians[node, f] = points[base, f] + work[TRIAL, f]
             spreads[node] = state[COST_HERE] / total
             lower[node] = state[LOWER] / total
-            continue
+            left[node] = False
+
+
+@kernel
+def searched_medians(
+    points, probabilities, offsets, totals, tol, most, chosen, medians, spreads, lower, start, stop
+):  # fmt: skip
+    """1-median of the nodes chosen[start:stop], to a relative error of tol or as near as ``most`` evaluations come.
+
+    OUT  medians (n, d), spreads (n,), lower (n,): those of the chosen nodes, as in ``quick_medians``
+    """
+    work, state, out, local = _workspace(points.shape[1])
+    for i in range(start, stop):
+        node = chosen[i]
+        first, last, total = offsets[node], offsets[node + 1], totals[node]
+        if last - first > local.shape[0]:
+            local = np.zeros((2 * (last - first), work.shape[1]))
+        base = heaviest(probabilities, first, last)
+        make_local(points, base, local, first, last)
+        chances = probabilities[first:last]
         begin(local, chances, total, work, state, last - first)
         for _ in range(most):
             out.fill(0.0)
@@ -108,32 +125,57 @@ def one_medians(
 
 
 @part
+def _workspace(d):
+    """Rows and state of the search, sums of the pull, and room for the realizations of a small node."""
+    width = d if d < LANES else -(-d // LANES) * LANES
+    return np.zeros((N_ROWS, width)), np.empty(N_STATE), np.empty(width + N_SCALARS), np.zeros((16, width))
+
+
+@part
 def _plain_steps(local, chances, total, tol, out, work, state, n_realizations):
     """Take relaxed Weiszfeld steps, each of which lowers the cost; True when the certificate reaches the tolerance.
 
-    Gives up on a realization, where the step is not defined. Same bound as in ``advance``.
+    Close to a realization that is the median the bound never gets good, so the last trial is the nearest one. Gives up
+    on a realization that is not good enough, where the step is not defined.
 
     INOUT work: from the trial point to the last one; state: its cost, and the lower bound
     """
     d = work.shape[1]
-    for _ in range(FEW_STEPS):
+    for step in range(FEW_STEPS + 1):
         out.fill(0.0)
-        add_pull(local, chances, 1.0, work, TRIAL, out, 0, n_realizations)
-        cost = out[d + COST]
-        if out[d + ON_POINT] > 0.0:
-            return False
-        squared_strength = 0.0
-        lean = 0.0
-        for f in range(d):
-            squared_strength += out[f] * out[f]
-            lean += out[f] * (work[GRAVITY, f] - work[TRIAL, f])
-        state[COST_HERE] = cost
-        state[LOWER] = max(state[LOWER], min(cost, (cost - lean) / (1.0 + np.sqrt(squared_strength) / total)))
-        if cost - state[LOWER] <= tol * state[LOWER]:
+        _, row, _ = add_pull(local, chances, 1.0, work, TRIAL, out, 0, n_realizations)
+        lower, _ = _lower_bound(out, total, work)
+        state[COST_HERE] = out[d + COST]
+        state[LOWER] = min(max(state[LOWER], lower), out[d + COST])
+        if out[d + COST] - state[LOWER] <= tol * state[LOWER]:
             return True
+        if out[d + ON_POINT] > 0.0 or step == FEW_STEPS:
+            return False
         for f in range(d):
-            work[TRIAL, f] += RELAXATION / out[d + RECIPROCAL] * out[f]
+            if step == FEW_STEPS - 1:
+                work[TRIAL, f] = local[row, f]
+            else:
+                work[TRIAL, f] += RELAXATION / out[d + RECIPROCAL] * out[f]
     return False
+
+
+@part
+def _lower_bound(out, total, work):
+    """Lower bound of the optimum from the pull ``out`` at the trial point, and how much of the pull is not balanced.
+
+    It is the dual value of the unit vectors towards the realizations, shifted so that they balance and shrunk so that
+    they stay in the unit ball: optimum >= (cost - <g, m - y>) / (1 + |g|), g the pull divided by the mass and m the
+    center of gravity. Mass on y itself balances up to its own size.
+    """
+    d = work.shape[1]
+    cost = out[d + COST]
+    squared_strength, lean = 0.0, 0.0
+    for f in range(d):
+        squared_strength += out[f] * out[f]
+        lean += out[f] * (work[GRAVITY, f] - work[TRIAL, f])
+    strength = np.sqrt(squared_strength)
+    share = max(0.0, strength - out[d + ON_POINT]) / strength if strength > 0.0 else 0.0
+    return min(cost, (cost - share * lean) / (1.0 + share * strength / total)), share * strength
 
 
 @part
@@ -186,30 +228,20 @@ def _dot(work, i, j):
 
 @part
 def advance(local, total, tol, out, row, distance, work, state):
-    """Judge the trial point by its pull ``out`` and choose the next; True when there is nothing more to gain.
-
-    The lower bound is the dual value of the unit vectors towards the realizations, shifted so that they balance and
-    shrunk so that they stay in the unit ball: optimum >= (cost - <g, m - y>) / (1 + |g|), g the pull divided by the
-    mass and m the center of gravity. Mass on y itself balances up to its own size.
-    """
+    """Judge the trial point by its pull ``out`` and choose the next; True when there is nothing more to gain."""
     d = work.shape[1]
     for f in range(d):
         work[TRIAL_PULL, f] = out[f]
-    cost, on_point = out[d + COST], out[d + ON_POINT]
-    strength = np.sqrt(_dot(work, TRIAL_PULL, TRIAL_PULL))
-    unbalanced = max(0.0, strength - on_point) / strength if strength > 0.0 else 0.0
-    lean = 0.0
-    for f in range(d):
-        lean += work[TRIAL_PULL, f] * (work[GRAVITY, f] - work[TRIAL, f])
-    lower = (cost - unbalanced * lean) / (1.0 + unbalanced * strength / total)
-    state[LOWER] = max(state[LOWER], min(lower, cost))
+    cost = out[d + COST]
+    lower, unbalanced = _lower_bound(out, total, work)
+    state[LOWER] = max(state[LOWER], lower)
 
     # At the end of float64 costs no longer tell two points apart, but the pull still does.
-    flat = cost <= state[COST_HERE] * (1.0 + FLAT) and unbalanced * strength < state[UNBALANCED_HERE]
+    flat = cost <= state[COST_HERE] * (1.0 + FLAT) and unbalanced < state[UNBALANCED_HERE]
     # A hair beside a realization its share is so large that no step leads away; on it, Vardi and Zhang's does.
     accepted = cost < state[COST_HERE] or flat or (state[KIND] == TEST and _on_nearest(total, state))
     if accepted:
-        state[UNBALANCED_HERE] = unbalanced * strength
+        state[UNBALANCED_HERE] = unbalanced
         _accept(out, row, distance, work, state)
     if state[COST_HERE] - state[LOWER] <= tol * state[LOWER]:
         return True
@@ -351,7 +383,8 @@ def exact_median(points, probabilities, total, out, start, stop):
     along = np.empty(stop - start)
     if not _places_on_line(points, probabilities, along, start, stop):
         return False
-    order = np.argsort(along)
+    order = np.empty(stop - start, np.int64)
+    _sort(along, order)
     below = 0.0
     for i in range(stop - start):
         r = start + order[i]
@@ -369,6 +402,28 @@ def exact_median(points, probabilities, total, out, start, stop):
                 out[f] = 0.5 * points[r, f] + 0.5 * points[other, f]
             return True
     return False
+
+
+@part
+def _sort(values, order):
+    """Numbers of the values in rising order, by Shell's method: np.argsort takes two seconds to compile.
+
+    OUT  order (n,)
+    """
+    n = values.shape[0]
+    for i in range(n):
+        order[i] = i
+    gap = 1
+    while gap < n:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, n):
+            moved, j = order[i], i
+            while j >= gap and values[order[j - gap]] > values[moved]:
+                order[j] = order[j - gap]
+                j -= gap
+            order[j] = moved
+        gap //= 3
 
 
 @part
@@ -438,3 +493,9 @@ def stepped_medians(points, probabilities, offsets, gravity, ratio, most, median
         for f in range(d):
             medians[node, f] = center[0, f]
         spreads[node] = spread
+
+
+# The same search for a huge node, whose realizations threads share: one step of it at a time.
+huge_exact_median = kernel(exact_median)
+huge_begin = kernel(begin)
+huge_advance = kernel(advance)

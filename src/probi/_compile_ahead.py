@@ -1,0 +1,32 @@
+"""Compile kernels that a first run needs late, in a process of its own, while the first run compiles the others."""
+
+import os
+import warnings
+
+import numpy as np
+
+from probi.nodes import Nodes
+from probi.solver.lloyd import Lloyd
+from probi.solver.problem import Problem
+from probi.solver.solve import solve
+from probi.solver.swaps import Swaps
+
+
+def main(dtype: str) -> None:
+    """Solve tiny problems of this type of numbers, what is needed last first; stop when nobody waits any more."""
+    parent = os.getppid()
+    warnings.simplefilter("ignore")
+    points = np.random.default_rng(0).normal(size=(40, 2)).astype(dtype)
+    problem = Problem.of(Nodes.from_points(points))
+    centers = points[:2].astype(np.float64)
+    steps = (
+        lambda: Swaps(problem, centers, np.random.default_rng(0), 0.0),
+        lambda: Lloyd(problem.nodes, centers).sums(),
+        lambda: Swaps(problem, centers, np.random.default_rng(0), 0.0).run(1),
+        lambda: solve(problem.nodes, 2, random_state=0),
+        lambda: solve(Nodes.from_groups(points, 4), 2, random_state=0),
+    )
+    for step in steps:
+        if os.getppid() != parent:
+            return
+        step()

@@ -1,0 +1,124 @@
+"""Where compiled kernels are kept between processes, and how a first run compiles them sooner.
+
+A first run compiles for seconds. A second process takes half of that work: it compiles what the first one will need
+later, and whoever needs a kernel that the other is compiling waits for it and loads it.
+"""
+
+import contextlib
+import hashlib
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import IO, Any
+
+from numba.core.caching import FunctionCache
+
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # Windows: no waiting, so at worst two processes compile the same kernel
+    fcntl = None
+
+# 0 where no process may be started; the one that compiles ahead starts no other.
+VARIABLE = "PROBI_COMPILE_AHEAD"
+
+# A kernel takes a few seconds to compile. A process that is stopped in the middle must not keep others waiting.
+LONGEST_WAIT, PAUSE = 60.0, 0.02
+
+MESSAGE = "probi: compiling kernels for the first run, about 10 seconds; later runs start at once."
+
+_first_miss = True
+
+
+def _digest() -> str:
+    """Digest of all kernels' sources.
+
+    Numba looks at the file of a kernel and not at the files of what it calls; after a change there it would run the old
+    code. With this in the key it does not.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+SOURCES = _digest()
+
+
+class KernelCache(FunctionCache):
+    """Numba's disk cache of one function, in which a process waits for what another one is compiling."""
+
+    _turn: IO[bytes] | None = None
+
+    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
+        return (*super()._index_key(sig, codegen), SOURCES)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return what was compiled for a signature, by whomever; None means: compile it."""
+        found = super().load_overload(sig, target_context)
+        if found is None:
+            _begin_first_run(sig)
+            with contextlib.suppress(OSError):
+                self._turn = self._wait(sig)
+            found = super().load_overload(sig, target_context)
+            if found is not None:
+                self._release()
+        return found
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep what was compiled, and let those who wait for it load it."""
+        try:
+            super().save_overload(sig, data)
+        finally:
+            self._release()
+
+    def _wait(self, sig: Any) -> IO[bytes] | None:
+        """Wait until nobody else compiles this kernel for this signature; the file is locked from then on."""
+        if fcntl is None:
+            return None
+        self._impl.locator.ensure_cache_path()
+        name = hashlib.sha256(str(sig).encode()).hexdigest()[:16]
+        file = (Path(self.cache_path) / f"{self._impl.filename_base}.{name}.lock").open("wb")
+        give_up = time.monotonic() + LONGEST_WAIT
+        while time.monotonic() < give_up:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(PAUSE)
+        return file
+
+    def _release(self) -> None:
+        if self._turn is not None:
+            with contextlib.suppress(OSError):
+                Path(self._turn.name).unlink()
+            self._turn.close()
+            self._turn = None
+
+
+def _begin_first_run(sig: Any) -> None:
+    """Say once that kernels are compiled, and let another process compile those that will be needed later."""
+    global _first_miss
+    if not _first_miss:
+        return
+    _first_miss = False
+    if sys.stderr is not None and sys.stderr.isatty():
+        print(MESSAGE, file=sys.stderr, flush=True)
+    dtypes = [str(kind.dtype) for kind in sig if hasattr(kind, "dtype")]
+    if _may_start() and dtypes and dtypes[0] in ("float32", "float64"):
+        code = f"import sys; sys.path[:] = {sys.path!r}; from probi._compile_ahead import main; main({dtypes[0]!r})"
+        quiet: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+        with contextlib.suppress(OSError):
+            process = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, VARIABLE: "0"}, **quiet)
+            threading.Thread(target=process.wait, daemon=True).start()
+
+
+def _may_start() -> bool:
+    """Whether there is a core to spare, and a Python to start: a program may have one built in."""
+    n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    limited = any(os.environ.get(name) == "1" for name in ("PROBI_NUM_THREADS", "OMP_NUM_THREADS"))
+    allowed = os.environ.get(VARIABLE) != "0"
+    return allowed and n_cores > 1 and not limited and "python" in Path(sys.executable or "").name.lower()

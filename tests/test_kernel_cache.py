@@ -1,0 +1,91 @@
+"""Compiled kernels on disk: what is noticed, what is shared, and what a first run says and starts."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import probi
+
+SOURCE = Path(probi.__file__).parent
+
+VARIANCES = """
+import json, sys
+import probi
+from probi._kernels import statistics
+nodes = probi.Nodes([[0.0], [2.0], [5.0]], [0.5, 0.5, 1.0], [0, 2, 3])
+print(json.dumps([nodes.variances.tolist(), sum(statistics.node_moments.stats.cache_misses.values())]))
+"""
+
+# Bits of an answer that most kernels have a part in.
+FIT = """
+import numpy as np
+import probi
+points = np.random.default_rng(0).normal(size=(600, 3))
+result = probi.solve(probi.Nodes.from_groups(points, 3), 3, random_state=0)
+print(result.centers.tobytes().hex(), result.cost.hex(), result.lower_bound.hex())
+"""
+
+
+def start(code, cache, source=SOURCE, ahead="0", **pipes):
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(source).parent),
+        "NUMBA_CACHE_DIR": str(cache),
+        "PROBI_COMPILE_AHEAD": ahead,
+    }
+    pipes = pipes or {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([sys.executable, "-c", code], env=environment, text=True, **pipes)
+
+
+def output(process):
+    out, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    assert errors == ""  # a pipe is told nothing of compiling
+    return out
+
+
+def test_a_change_in_what_a_kernel_calls_is_noticed(tmp_path):
+    package = tmp_path / "src" / "probi"
+    shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__", "data"))
+    assert json.loads(output(start(VARIANCES, tmp_path / "cache", package))) == [[1.0, 0.0], 1]
+    assert json.loads(output(start(VARIANCES, tmp_path / "cache", package))) == [[1.0, 0.0], 0]
+    helper = package / "_kernels" / "geometry.py"  # not the file of the kernel
+    text = helper.read_text("utf-8")
+    changed = text.replace("total += difference * difference", "total += 3.0 * difference * difference")
+    assert changed != text
+    helper.write_text(changed, "utf-8")
+    assert json.loads(output(start(VARIANCES, tmp_path / "cache", package))) == [[3.0, 0.0], 1]
+
+
+def test_processes_that_start_together_compile_a_kernel_once(tmp_path):
+    together = [start(VARIANCES, tmp_path) for _ in range(3)]
+    misses = [json.loads(output(process))[1] for process in together]
+    assert sorted(misses) == [0, 0, 1]
+    assert not list(tmp_path.rglob("*.lock"))
+
+
+def test_bits_do_not_depend_on_who_compiled(tmp_path):
+    alone = output(start(FIT, tmp_path / "alone"))
+    assert output(start(FIT, tmp_path / "alone")) == alone  # loaded
+    assert output(start(FIT, tmp_path / "two", ahead="1")) == alone  # two processes compiled
+
+
+def test_a_terminal_is_told_once_that_kernels_are_compiled(tmp_path):
+    pty = pytest.importorskip("pty")
+    for said in (1, 0):
+        terminal, other_end = pty.openpty()
+        process = start(VARIANCES, tmp_path, ahead="1", stdout=subprocess.PIPE, stderr=other_end)
+        process.communicate(timeout=300)
+        os.close(other_end)
+        try:
+            shown = os.read(terminal, 10_000).decode()
+        except OSError:  # nothing was written, and the other end is closed
+            shown = ""
+        os.close(terminal)
+        assert shown.count("compiling kernels") == said
+        assert shown.count("\n") == said

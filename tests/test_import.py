@@ -128,3 +128,10 @@ def test_cluster_loads_what_it_uses(points):
     loaded = loaded_by("cluster", points, "-k", 2)
     assert {"numba", "pyarrow"} <= loaded
     assert loaded & {"matplotlib", "jinja2", "pandas", "scipy", "sklearn", "dask", "distributed", "pyspark"} == set()
+
+
+def test_a_folder_of_results_is_written_without_matplotlib_and_pandas(points, tmp_path):
+    loaded = loaded_by("cluster", points, "-k", 2, "-o", tmp_path / "out")
+    assert "</html>" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "jinja2" in loaded
+    assert loaded & {"matplotlib", "pandas", "scipy", "sklearn"} == set()

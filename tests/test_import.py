@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import probi
 
 # SciPy is not among them: Numba imports its bare package to look at the version. probi must not add to that.
@@ -30,10 +32,16 @@ print(json.dumps([sorted(sys.modules), sorted(set(sys.modules) - before)]))
 
 
 def test_nothing_optional_is_loaded():
-    loaded, by_probi = in_a_fresh_process(LOADED.format(first="numba", then="probi"))
-    assert "probi.nodes" in by_probi
+    loaded, by_probi = in_a_fresh_process(LOADED.format(first="numba", then="probi.window, probi.solver.solve"))
+    assert {"probi.nodes", "probi.summary"} <= set(by_probi)
     assert [name for name in loaded if name.split(".")[0] in OPTIONAL] == []
     assert [name for name in by_probi if name.split(".")[0] == "scipy"] == []
+
+
+def test_import_waits_for_no_name_that_is_not_used():
+    loaded, by_probi = in_a_fresh_process(LOADED.format(first="json", then="probi"))
+    assert [name for name in by_probi if name.startswith("probi")] == ["probi"]
+    assert [name for name in loaded if name.split(".")[0] in (*OPTIONAL, "numpy", "numba")] == []
 
 
 def test_that_would_be_seen():
@@ -81,3 +89,49 @@ def test_a_star_brings_the_public_names():
 
 def test_a_name_that_is_not_there_is_an_attribute_error():
     assert not hasattr(probi, "no_such_name")
+
+
+# -- commands ---------------------------------------------------------------------------------------------------------
+
+RUN = """
+import json, os, sys
+from probi.cli import app
+sys.argv = ["probi", *{arguments!r}]
+sys.stdout = open(os.devnull, "w", encoding="utf-8")
+try:
+    app.main()
+except SystemExit as end:
+    assert end.code == 0, end.code
+sys.__stdout__.write(json.dumps(sorted({{name.split(".")[0] for name in sys.modules}})))
+"""
+
+
+def loaded_by(*arguments):
+    return set(in_a_fresh_process(RUN.format(arguments=list(map(str, arguments)))))
+
+
+@pytest.fixture
+def points(tmp_path):
+    path = tmp_path / "points.csv"
+    path.write_text("x,y\n" + "".join(f"{i},{i * i % 7}\n" for i in range(20)), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("cluster", "--help"), ("demo", "--help")])
+def test_help_loads_nothing_that_works(arguments):
+    loaded = loaded_by(*arguments)
+    assert "typer" in loaded
+    assert loaded & {"numpy", "numba", "pyarrow", "matplotlib", "sklearn", "scipy", "pandas", "jinja2", "dask"} == set()
+
+
+def test_cluster_loads_what_it_uses(points):
+    loaded = loaded_by("cluster", points, "-k", 2)
+    assert {"numba", "pyarrow"} <= loaded
+    assert loaded & {"matplotlib", "jinja2", "pandas", "scipy", "sklearn", "dask", "distributed", "pyspark"} == set()
+
+
+def test_a_folder_of_results_is_written_without_matplotlib_and_pandas(points, tmp_path):
+    loaded = loaded_by("cluster", points, "-k", 2, "-o", tmp_path / "out")
+    assert "</html>" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "jinja2" in loaded
+    assert loaded & {"matplotlib", "pandas", "scipy", "sklearn"} == set()

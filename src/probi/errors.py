@@ -58,3 +58,7 @@ class MissingExtraError(ProbiError, ImportError):
     ... except probi.MissingExtraError as error:
     ...     print(error)  # how to install matplotlib and jinja2
     """
+
+
+class StoppedError(ProbiError):
+    """Reading was stopped on request; what was read is in the checkpoint, if there is one."""

@@ -235,7 +235,7 @@ def interrupt(*_, **__):
 
 
 def test_an_interrupt_of_any_command(path, capsys, monkeypatch):
-    monkeypatch.setattr("probi.cli.inspect.Reader", interrupt)
+    monkeypatch.setattr("probi.cli.views.Reader", interrupt)
     assert probi(capsys, "info", path) == (1, "", "probi: Stopped.\n")
 
 
@@ -243,7 +243,7 @@ def test_an_interrupt_after_reading_says_how_to_go_on(path, tmp_path, capsys, mo
     checkpoint = tmp_path / "run.probi"
     arguments = ("cluster", path, "-k", 2, "--n-init", 1, "-q", "--checkpoint", checkpoint)
     with monkeypatch.context() as patch:
-        patch.setattr("probi.cli.cluster.solve_all", interrupt)
+        patch.setattr("probi.cli.jobs.solve_all", interrupt)
         ran = probi(capsys, *arguments)
     assert ran == (1, "", f"probi: Stopped. Run the same command again to go on from {checkpoint}.\n")
     assert checkpoint.exists()

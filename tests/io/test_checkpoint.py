@@ -18,10 +18,11 @@ from table_files import columns_of, csv_text, some_nodes, tiny, write
 
 from probi import Summary, solve
 from probi.cli import talk
-from probi.errors import InputError
+from probi.errors import InputError, StoppedError
 from probi.io.checkpoint import Checkpoint
-from probi.io.reader import Options, Reader
-from probi.io.summarize import StoppedError, summarize
+from probi.io.options import Options
+from probi.io.reader import Reader
+from probi.io.summarize import summarize
 
 
 @pytest.fixture(autouse=True)

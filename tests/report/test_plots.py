@@ -18,9 +18,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from samples import blobs, quiet_solve
 
 from probi import InputError, Nodes, Summary, expected_distances, one_medians, solve
-from probi.report import plot_clusters, plot_cost_split, plot_elbow, plot_profiles
+from probi.report import Story, plot_clusters, plot_cost_split, plot_elbow, plot_profiles
 from probi.report._clusters import MOST_REALIZATIONS, apart
 from probi.report._style import color, marker
+from probi.report.page import render_report
 
 
 def uncertain(d=2, n=40, k=3, seed=0):
@@ -342,6 +343,12 @@ def solved(nodes, k):
     return quiet_solve(nodes, k, random_state=0), nodes
 
 
+def missing_numbers(results, nodes, **options):
+    """Where the pictures of a report have a length that is no number."""
+    page = render_report(results, nodes, Story("", {}, {}, ""), **options)
+    return re.findall(r"[ \"MLHVC-](?:nan|inf)\b", "".join(re.findall(r"<svg.*?</svg>", page, re.DOTALL)))
+
+
 CASES = {
     "one cluster": lambda: solved(uncertain()[0], 1),
     "three nodes": lambda: solved(uncertain(n=3)[0], 3),
@@ -363,6 +370,7 @@ def test_unusual_nodes_can_be_drawn(case):
     for figure in every_picture(result, nodes):
         assert isinstance(figure, Figure)
         assert not re.search(r"\bnan\b", re.sub(r'"data:[^"]*"', "", saved(figure)))
+    assert not missing_numbers([result, result], nodes)
 
 
 def test_numbers_that_are_missing_can_be_drawn():
@@ -372,6 +380,9 @@ def test_numbers_that_are_missing_can_be_drawn():
         saved(figure)
     for figure in every_picture(result, nodes, original=lambda x: np.where(x > x.mean(), np.nan, x)):
         saved(figure)
+    assert not missing_numbers([result, nothing], nodes)
+    assert not missing_numbers([nothing], nodes, original=lambda x: np.where(x > x.mean(), np.nan, x))
+    assert not missing_numbers([result], nodes, original=lambda x: np.full(x.shape, np.nan))
 
 
 @pytest.mark.parametrize("name", ["$x_{", "$x$", "<script>alert(1)</script>", "a\nb\x00c", "\\frac", "位置", "é" * 300])

@@ -4,6 +4,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable
+from importlib.abc import MetaPathFinder
 from typing import Annotated, Any
 
 import typer
@@ -11,8 +12,23 @@ import typer
 from probi import __version__
 from probi.cli import cluster, demo, inspect
 from probi.cli import options as opt
-from probi.errors import ProbiError
-from probi.io.summarize import StoppedError
+from probi.errors import ProbiError, StoppedError
+
+# pyarrow imports pandas where there is one, and Numba SciPy's BLAS: half a second for nothing, no command uses either.
+# The engines do.
+NEEDLESS = ("pandas", "scipy")
+
+
+class _Without(MetaPathFinder):
+    """Lets an import of some packages fail as if they were not installed."""
+
+    def __init__(self, packages: tuple[str, ...]) -> None:
+        self._packages = packages
+
+    def find_spec(self, name: str, *_: Any) -> None:
+        """Find a module."""
+        if name in self._packages:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
 def _stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -63,7 +79,10 @@ def probi(
 
 def main() -> None:
     """Run the command line; what is wrong is said in a sentence, not in a traceback."""
-    code = run(sys.argv[1:])
+    arguments = sys.argv[1:]
+    if not any(argument.startswith("--engine") for argument in arguments):
+        sys.meta_path.insert(0, _Without(NEEDLESS))
+    code = run(arguments)
     try:
         sys.stdout.flush()
     except OSError as error:

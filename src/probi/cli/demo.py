@@ -7,12 +7,8 @@ from typing import Annotated
 import typer
 
 from probi.cli import options as opt
-from probi.cli.cluster import cluster_files
 from probi.cli.talk import Talk
-from probi.cli.work import results_folder
-from probi.io.otis import otis_table
-from probi.io.reader import Options
-from probi.io.write import write_table
+from probi.io.options import Options
 
 N_CLUSTERS = 6
 SEED = 7
@@ -32,6 +28,11 @@ def demo(
     A node is the storm at one hour of one forecast. Its realizations are where the 31 members of an ensemble see it,
     each with probability 1/31; a member that has lost the storm is probability that is not there.
     """
+    from probi.cli.jobs import cluster_files
+    from probi.cli.work import results_folder
+    from probi.io.otis import otis_table
+    from probi.io.write import write_table
+
     talk = Talk(quiet)
     results_folder(output)
     forecasts = output / "forecasts.parquet"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from probi.cli.talk import Talk
 from probi.cli.work import check_counts
-from probi.engines._work import PART_BYTES, Engine, Files, Recipe, assign_parts, opened
+from probi.engines._work import Engine, Files, Recipe, assign_parts, opened
 from probi.errors import InputError
 from probi.io.assemble import Counts
 from probi.io.assign import Tally
@@ -18,8 +18,6 @@ from probi.io.rejects import Rejects
 from probi.io.write import assignment_file
 from probi.solver.result import Result
 from probi.summary import Summary
-
-PART_MEGABYTES = PART_BYTES >> 20
 
 
 @dataclass(frozen=True)

@@ -1,111 +1,13 @@
 """probi assign, evaluate, info, check, convert: look at nodes, centers and summaries."""
 
-import json as jsonlib
-from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from probi._window_file import is_window
 from probi.cli import options as opt
-from probi.cli.talk import Interrupts, Talk
-from probi.cli.work import assign_reader, open_reader, space_of
-from probi.errors import InputError
-from probi.io.assemble import Batch, Counts
-from probi.io.reader import Options, Reader
-from probi.io.write import Centers, read_centers, write_nodes
-from probi.summary import Summary
-
-
-def print_summary(path: Path, summary: Summary, as_json: bool) -> None:
-    """Say what a summary holds."""
-    values = {
-        "file": str(path),
-        "kind": "checkpoint" if "checkpoint" in summary.about else "summary",
-        "n_nodes": summary.n_nodes,
-        "kept": summary.n_retained,
-        "n_clusters": summary.n_clusters,
-        "size": summary.size,
-        "preset": summary.preset,
-        "max_realizations": summary.max_realizations,
-        "thinning_bound": summary.thinning_bound if summary.max_realizations else None,
-        "mass": summary.mass,
-        "spread_cost": summary.spread_cost,
-        "lower_bound": summary.lower_bound,
-        "n_features": summary.n_features,
-        "features": summary.about.get("space", {}).get("features"),
-    }
-    _print(values, as_json)
-
-
-def _print(values: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        print(jsonlib.dumps(values, indent=2))
-        return
-    for name, value in values.items():
-        if value is not None and value != ():
-            print(f"{name.replace('_', ' ')}: {_shown(value)}")
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(_shown, value))
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.10g}" if isinstance(value, float) else str(value)
-
-
-def _reader_in_space_of(centers: Centers, talk: Talk, files: list[str], reading: Options) -> tuple[Reader, Any]:
-    """Reader that gives coordinates in which the centers stand, and the centers."""
-    _check_scale(centers, reading.scale)
-    if centers.space is not None and centers.space.lonlat is not None:
-        reading = replace(reading, lonlat=centers.space.lonlat)
-    reader = _open_for(centers, talk, files, reading)
-    _check_same_features(centers, reader.columns.features, str(reader.sources[0]))
-    if centers.space is not None:
-        reader.go_on_in(centers.space)
-        return reader, centers.coordinates
-    return reader, reader.space.coordinates(centers.coordinates)
-
-
-def _check_scale(centers: Centers, scale: str) -> None:
-    if centers.space is not None and scale != "none":
-        raise InputError("The centers bring the scales of their own run with them: leave --scale out.")
-    if scale in ("standard", "robust"):
-        raise InputError(
-            f"--scale {scale} would be estimated from these files, not from those of the centers. Give the scales as a "
-            "file, such as the result.json of the run that found the centers."
-        )
-
-
-def _open_for(centers: Centers, talk: Talk, files: list[str], reading: Options) -> Reader:
-    """Open files with the columns that the centers have as features."""
-    if reading.features is not None:
-        return open_reader(talk, files, reading)
-    try:
-        return open_reader(talk, files, replace(reading, features=centers.features))
-    except InputError:
-        # A column with lists of points names no features; standard input cannot be opened again.
-        if "-" in files or Reader(files, reading).columns.points is None:
-            raise
-        return open_reader(talk, files, reading)
-
-
-def _check_same_features(centers: Centers, features: tuple[str, ...], name: str) -> None:
-    if features != centers.features:
-        theirs, ours = ", ".join(centers.features), ", ".join(features)
-        raise InputError(f"The centers have the features {theirs}, but {name} has {ours}.")
-
-
-def _coordinates_in(summary: Summary, centers: Centers, name: str) -> Any:
-    """Centers in the coordinates of a summary, whose scales need not be those of the centers."""
-    if "space" not in summary.about:  # made in Python: its user knows in which space
-        return centers.coordinates
-    space = space_of(summary)
-    _check_same_features(centers, space.features, name)
-    if centers.space == space:
-        return centers.coordinates
-    originals = centers.coordinates if centers.space is None else centers.space.originals(centers.coordinates)
-    return space.coordinates(originals)
+from probi.cli.talk import Talk
+from probi.io.options import Options
 
 
 @opt.examples(
@@ -122,11 +24,9 @@ def assign(
     quiet: opt.Quiet = False,
 ) -> None:
     """Say which node belongs to which center, for centers from anywhere."""
-    talk = Talk(quiet)
-    reader, places = _reader_in_space_of(read_centers(centers, clusters), talk, files, reading)
-    (tally,) = assign_reader(talk, reader, [places], output)
-    values = {"n_nodes": tally.n_nodes, "cost": tally.cost, "counts": tally.counts.tolist(), "file": str(output)}
-    _print(values, json)
+    from probi.cli.views import assign_to_file
+
+    assign_to_file(Talk(quiet), files, centers, clusters, reading, output, json)
 
 
 @opt.examples(
@@ -143,25 +43,9 @@ def evaluate(
     quiet: opt.Quiet = False,
 ) -> None:
     """Say what centers cost: exactly on files of nodes, with an error bar on a summary."""
-    found = read_centers(centers, clusters)
-    if len(files) == 1 and _is_summary(Path(files[0])):
-        summary = Summary.load(files[0])
-        evaluation = summary.evaluate(_coordinates_in(summary, found, files[0]))
-        _print(asdict(evaluation), json)
-        return
-    talk = Talk(quiet)
-    reader, places = _reader_in_space_of(found, talk, files, reading)
-    (tally,) = assign_reader(talk, reader, [places], None)
-    _print({"n_nodes": tally.n_nodes, "cost": tally.cost, "standard_error": 0.0}, json)
+    from probi.cli.views import evaluate_centers
 
-
-def _is_summary(path: Path) -> bool:
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        start = file.read(1 << 20)
-    # A window is none, but to load it as one says so; a table it is even less.
-    return b"probi-sha256:" in start or path.suffix == ".probi" or is_window(start)
+    evaluate_centers(Talk(quiet), files, centers, clusters, reading, json)
 
 
 @opt.examples(
@@ -171,12 +55,9 @@ def _is_summary(path: Path) -> bool:
 @opt.reads_nodes
 def info(files: opt.Files, reading: Options, json: opt.Json = False, quiet: opt.Quiet = False) -> None:
     """Say what a file is: a summary, or a table and how it would be read."""
-    if len(files) == 1 and _is_summary(Path(files[0])):
-        print_summary(Path(files[0]), Summary.load(files[0]), json)
-        return
-    reader = Reader(files, reading)
-    columns = asdict(reader.columns)
-    _print({"files": [str(source) for source in reader.sources]} | columns, json)
+    from probi.cli.views import describe
+
+    describe(files, reading, json)
 
 
 @opt.examples(
@@ -190,36 +71,9 @@ def check(
     quiet: opt.Quiet = False,
 ) -> None:
     """Name every row that cannot be used, and count them; exit with 2 if there are any."""
-    talk = Talk(quiet)
-    reader = open_reader(talk, files, replace(reading, on_bad="skip"))
-    counts = Counts()
-    found: list[Any] = []
-    with talk.progress("Checking") as bar, Interrupts(talk) as interrupts:
-        for batch in reader.batches():
-            counts = batch.counts
-            bar.update(counts.nodes, batch.fraction)
-            _name_rejected(batch, found if json else None)
-            if interrupts.asked():
-                raise KeyboardInterrupt
-    if json:
-        print(jsonlib.dumps({"counts": asdict(counts), "rows": found}, indent=2))
-    else:
-        talk.say(
-            f"{counts.rows:,} rows: {counts.used:,} good ones in {counts.nodes:,} nodes, {counts.rejected:,} bad or "
-            f"with a bad one, {counts.missing:,} with a missing value, {counts.incomplete:,} in an incomplete group."
-        )
-    if counts.rejected or counts.missing:
-        raise typer.Exit(2)
-    if counts.nodes == 0:
-        raise InputError(f"{reader.sources[0]} has no rows: there is nothing to cluster.")
+    from probi.cli.views import check_rows
 
-
-def _name_rejected(batch: Batch, found: list[Any] | None) -> None:
-    for rejected in batch.rejected:
-        if found is None:
-            print(rejected)
-        else:
-            found.append(rejected._asdict())
+    check_rows(Talk(quiet), files, reading, json)
 
 
 @opt.examples(
@@ -235,9 +89,6 @@ def convert(
     quiet: opt.Quiet = False,
 ) -> None:
     """Write nodes in another layout or format."""
-    reader = open_reader(Talk(quiet), files, reading)
-    if reader.space.scale is not None or reading.scale != "none" or reading.lonlat is not None:
-        raise InputError("convert writes features as they are: it takes neither --scale nor --lonlat.")
-    weighted = reader.columns.weight is not None
-    n_nodes = write_nodes(output, iter(reader), to, reader.columns.features, weighted, reader.id_name)
-    _print({"n_nodes": n_nodes, "file": str(output)}, json)
+    from probi.cli.views import convert_nodes
+
+    convert_nodes(Talk(quiet), files, reading, output, to, json)

@@ -9,11 +9,15 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from probi.engines import PART_BYTES
 from probi.errors import InputError
-from probi.io.reader import MOST_NODE_ROWS, Options
+from probi.io.options import MOST_NODE_ROWS, Options
 
 READING = "Reading"
 ENGINES = "More than one process"
+
+PART_MEGABYTES = PART_BYTES >> 20
+EVERY = 1_000_000  # nodes between two checkpoints
 
 Files = Annotated[
     list[str], typer.Argument(metavar="FILE...", help="Files, folders, patterns, or - for standard input.")

@@ -6,6 +6,7 @@ import platform
 import shlex
 import sys
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -51,8 +52,9 @@ class Outcome:
         below = [costs[0] + slope * (k - ks[0]) - cost for k, cost in zip(ks, costs, strict=True)]
         return max(range(len(below)), key=below.__getitem__)
 
+    @cached_property
     def values(self) -> dict[str, Any]:
-        """What result.json holds, and --json prints."""
+        """What result.json holds, and --json prints: the same, as memory and time stood at the first of them."""
         summary, space, result = self.summary, self.space, self.results[self.chosen]
         return {
             "n_clusters": len(result.centers),
@@ -119,12 +121,12 @@ class Outcome:
             write_story(self, folder / "report.html")
         except MissingExtraError as error:
             talk.say(f"No report.html: {error}")
-        write_json(folder / "result.json", self.values())
+        write_json(folder / "result.json", self.values)
 
     def tell(self, as_json: bool) -> None:
         """Print the result on standard output."""
         if as_json:
-            print(json.dumps(self.values(), indent=2))
+            print(json.dumps(self.values, indent=2))
             return
         if len(self.results) > 1:
             self._tell_elbow()

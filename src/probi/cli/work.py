@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from probi.cli.talk import Interrupts, Talk
-from probi.errors import InputError
+from probi.errors import InputError, StoppedError
 from probi.io.assemble import Batch, Counts
 from probi.io.assign import Tally, assign_all
 from probi.io.checkpoint import Checkpoint
-from probi.io.reader import Options, Reader
+from probi.io.options import Options
+from probi.io.reader import Reader
 from probi.io.space import Space
-from probi.io.summarize import StoppedError, summarize
+from probi.io.summarize import summarize
 from probi.io.write import assignment_file
 from probi.solver.result import Result
 from probi.solver.solve import solve

@@ -15,8 +15,9 @@ from probi._random import seed_of
 from probi.errors import InputError
 from probi.io.assemble import Batch, Counts
 from probi.io.assign import Tally, assign_all
+from probi.io.options import Options
 from probi.io.parts import Part, cut, without_torn_nodes
-from probi.io.reader import Known, Options, Reader
+from probi.io.reader import Known, Reader
 from probi.io.rows import Rejected
 from probi.io.sources import Source
 from probi.io.space import N_ESTIMATED, SCALES, Space
@@ -28,9 +29,6 @@ from probi.summary import Summary
 from probi.tables.flat import in_order_of_ids
 
 Array = NDArray[Any]
-
-# Bytes of files that are one part: enough to make starting a task cheap, few enough that a lost worker costs seconds.
-PART_BYTES = 1 << 26
 
 # Parts whose assignments are brought together at a time.
 PARTS_AT_ONCE = 64

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
-from probi.errors import InputError, ProbiError
+from probi.errors import InputError, StoppedError
 from probi.io.assemble import Batch, Counts, Position
 from probi.io.checkpoint import Checkpoint, Saved
 from probi.io.parts import Part
@@ -14,10 +14,6 @@ from probi.io.rejects import Rejects
 from probi.summary import Summary
 
 SAME_AGAIN = "Name the same folder as before, or remove the checkpoint to start anew."
-
-
-class StoppedError(ProbiError):
-    """Reading was stopped on request; what was read is in the checkpoint, if there is one."""
 
 
 def summarize(

@@ -2,12 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.patches import Ellipse
-from matplotlib.path import Path
 from numpy.typing import NDArray
 
 from probi.medians import SPREAD_TOL, certified_medians
@@ -15,6 +12,11 @@ from probi.report._measures import covariance, principal_plane
 from probi.report._scene import Scene
 from probi.report._style import DISC, DISC_INK, MUTED, PLAIN, color, ink, label, marker, owner
 from probi.report._words import Words, enumerated, percent, plural, short
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.patches import Ellipse
+    from matplotlib.path import Path
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -38,25 +40,23 @@ class Plane:
     has_rows: bool = False
 
 
-def draw_clusters(axes: Axes, scene: Scene) -> Words:
+def draw_clusters(axes: "Axes", scene: Scene) -> Words:
     """Draw realizations, medians, ellipses and centers; say what is to be seen."""
-    plane = _choose_plane(scene)
+    plane = choose_plane(scene)
     label(axes, plane.x, plane.y)
     n_drawn = _draw_realizations(axes, scene, plane)
     n_medians = _draw_medians(axes, scene, plane)
     _draw_ellipses(axes, scene, plane)
     _set_limits(axes, plane)
     _draw_centers(axes, scene, plane)
-    alt = (
-        f"Scatter plot of {plural(n_medians, 'node')} in {plural(scene.n_clusters, 'cluster')} around numbered centers."
-    )
-    return Words(_title(scene), _caption(scene, plane, n_drawn, n_medians), alt)
+    return clusters_words(scene, plane, n_drawn, n_medians)
 
 
 # -- the plane --------------------------------------------------------------------------------------------------------
 
 
-def _choose_plane(scene: Scene) -> Plane:
+def choose_plane(scene: Scene) -> Plane:
+    """Features as they are, or the plane that shows most."""
     n_shown = scene.centers.shape[1]
     if n_shown == 1:
         return _rows(scene)
@@ -105,28 +105,35 @@ def _strongest(direction: Floats, names: list[str] | None) -> str:
 # -- what is drawn ----------------------------------------------------------------------------------------------------
 
 
-def _draw_realizations(axes: Axes, scene: Scene, plane: Plane) -> int:
-    nodes = scene.nodes
-    n = nodes.n_realizations
+def some_realizations(scene: Scene, plane: Plane) -> tuple[NDArray[np.int64], Floats]:
+    """Numbers of the realizations to draw, always the same ones, and where they are."""
+    n = scene.nodes.n_realizations
     rows = np.arange(n)
     if n > MOST_REALIZATIONS:
         rows = np.sort(np.random.default_rng(0).choice(n, MOST_REALIZATIONS, replace=False))
-    heights = scene.by_realization(_heights(len(nodes)))
-    places = plane.project(nodes.points[rows], scene.owners[rows], heights[rows])
-    # Certain nodes are their own medians, which are drawn anyway.
-    alpha = 0.0 if nodes.is_certain else float(np.clip(40 / np.sqrt(len(rows)), 0.3, 0.6))
+    heights = scene.by_realization(heights_of(len(scene.nodes)))
+    return rows, plane.project(scene.nodes.points[rows], scene.owners[rows], heights[rows])
+
+
+def alpha_of(scene: Scene, n_drawn: int) -> float:
+    """How opaque realizations are; certain nodes are their own medians, which are drawn anyway."""
+    return 0.0 if scene.nodes.is_certain else float(np.clip(40 / np.sqrt(n_drawn), 0.3, 0.6))
+
+
+def _draw_realizations(axes: "Axes", scene: Scene, plane: Plane) -> int:
+    rows, places = some_realizations(scene, plane)
     axes.scatter(
-        places[:, 0], places[:, 1], s=5, c=[color(c) for c in scene.owners[rows]], alpha=alpha, linewidths=0,
-        zorder=1.6, rasterized=True, gid="realizations",
+        places[:, 0], places[:, 1], s=5, c=[color(c) for c in scene.owners[rows]], alpha=alpha_of(scene, len(rows)),
+        linewidths=0, zorder=1.6, rasterized=True, gid="realizations",
     )  # fmt: skip
     return len(rows)
 
 
-def _draw_medians(axes: Axes, scene: Scene, plane: Plane) -> int:
-    numbers = _chosen_medians(scene)
+def _draw_medians(axes: "Axes", scene: Scene, plane: Plane) -> int:
+    numbers = some_medians(scene)
     medians = certified_medians(scene.nodes.take(numbers), SPREAD_TOL)[0]
     labels = scene.labels[numbers]
-    places = plane.project(medians, labels, _heights(len(scene.nodes))[numbers])
+    places = plane.project(medians, labels, heights_of(len(scene.nodes))[numbers])
     marks = np.array([marker(c) for c in labels])
     for mark in np.unique(marks):
         inside = marks == mark
@@ -137,18 +144,20 @@ def _draw_medians(axes: Axes, scene: Scene, plane: Plane) -> int:
     return len(numbers)
 
 
-def _chosen_medians(scene: Scene) -> NDArray[np.int64]:
+def some_medians(scene: Scene) -> NDArray[np.int64]:
+    """Numbers of the nodes whose medians to draw, always the same ones."""
     n = len(scene.nodes)
     if n <= MOST_MEDIANS:
         return np.arange(n)
     return np.sort(np.random.default_rng(1).choice(n, MOST_MEDIANS, replace=False))
 
 
-def _heights(n_nodes: int) -> Floats:
+def heights_of(n_nodes: int) -> Floats:
+    """Height of each node in a row, between 0 and 1."""
     return np.asarray(np.arange(n_nodes) * GOLDEN % 1.0, np.float64)
 
 
-def _draw_ellipses(axes: Axes, scene: Scene, plane: Plane) -> None:
+def _draw_ellipses(axes: "Axes", scene: Scene, plane: Plane) -> None:
     """One standard deviation of the realizations of each cluster, around their mean."""
     points = plane.project(scene.nodes.points, scene.owners, np.full(len(scene.owners), 0.5))
     for c in range(scene.n_clusters):
@@ -161,7 +170,9 @@ def _draw_ellipses(axes: Axes, scene: Scene, plane: Plane) -> None:
             axes.add_patch(ellipse)
 
 
-def _ellipse(middle: Floats, covariances: Floats, height: float | None) -> Ellipse:
+def _ellipse(middle: Floats, covariances: Floats, height: float | None) -> "Ellipse":
+    from matplotlib.patches import Ellipse
+
     variances, directions = np.linalg.eigh(covariances)
     small, large = 2 * np.sqrt(np.maximum(variances, 0.0))
     if height is not None:
@@ -170,7 +181,7 @@ def _ellipse(middle: Floats, covariances: Floats, height: float | None) -> Ellip
     return Ellipse((middle[0], middle[1]), large, small, angle=angle)
 
 
-def _set_limits(axes: Axes, plane: Plane) -> None:
+def _set_limits(axes: "Axes", plane: Plane) -> None:
     axes.autoscale_view()
     if plane.has_rows:
         axes.set_yticks([])
@@ -186,7 +197,7 @@ def _set_limits(axes: Axes, plane: Plane) -> None:
 # -- centers ----------------------------------------------------------------------------------------------------------
 
 
-def _draw_centers(axes: Axes, scene: Scene, plane: Plane) -> None:
+def _draw_centers(axes: "Axes", scene: Scene, plane: Plane) -> None:
     k = scene.n_clusters
     places = plane.project(scene.places, np.arange(k), np.full(k, 0.5))
     axes.update_datalim(places)
@@ -210,12 +221,14 @@ class Disc:
 
     ratio: float  # radius over size of the text
 
-    def __call__(self, x: float, y: float, width: float, height: float, size: float) -> Path:
+    def __call__(self, x: float, y: float, width: float, height: float, size: float) -> "Path":
         """Return the circle around the middle of the text."""
+        from matplotlib.path import Path
+
         return Path.circle((x + width / 2, y + height / 2), self.ratio * size)
 
 
-def _shifts(axes: Axes, places: Floats, gap: float) -> Floats:
+def _shifts(axes: "Axes", places: Floats, gap: float) -> Floats:
     """How far to move each disc, in points, so that no two overlap."""
     figure = owner(axes)
     figure.draw_without_rendering()  # the layout decides how large the axes are
@@ -239,6 +252,14 @@ def apart(start: Floats, gap: float) -> Floats:
 
 
 # -- words ------------------------------------------------------------------------------------------------------------
+
+
+def clusters_words(scene: Scene, plane: Plane, n_drawn: int, n_medians: int) -> Words:
+    """Say what is to be seen, and how much of it is drawn."""
+    alt = (
+        f"Scatter plot of {plural(n_medians, 'node')} in {plural(scene.n_clusters, 'cluster')} around numbered centers."
+    )
+    return Words(_title(scene), _caption(scene, plane, n_drawn, n_medians), alt)
 
 
 def _title(scene: Scene) -> str:

@@ -1,15 +1,17 @@
 """Draws what clusters cost."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from probi.report._style import EXCESS, LINE, PLAIN, SMALL, SPREAD, ink, label, people_ticks
 from probi.report._words import Words, number, percent, plural
 from probi.solver.result import Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Floats = NDArray[np.float64]
 
@@ -17,14 +19,9 @@ MOST_TICKS = 16  # numbers of clusters that fit below an axis
 MOST_BARS = 40  # more clusters than this share the last bar
 
 
-def draw_elbow(axes: Axes, results: Sequence[Result], chosen: int | None) -> Words:
+def draw_elbow(axes: "Axes", results: Sequence[Result], chosen: int | None) -> Words:
     """Draw cost over the number of clusters, above the floor that is the nodes' own spread."""
-    order = sorted(range(len(results)), key=lambda i: len(results[i].centers))
-    ks = np.array([len(results[i].centers) for i in order])
-    costs, errors, floors = (
-        np.array([getattr(results[i], name) for i in order], np.float64)
-        for name in ("cost", "standard_error", "spread_cost")
-    )
+    ks, costs, errors, floors = elbow_curve(results)
     _draw_floor(axes, ks, costs + 2 * errors, floors)
     axes.errorbar(
         ks, costs, yerr=2 * errors, color=EXCESS, marker="o", markersize=4.5, linewidth=1.4, capsize=3, zorder=3,
@@ -36,25 +33,42 @@ def draw_elbow(axes: Axes, results: Sequence[Result], chosen: int | None) -> Wor
             [len(best.centers)], [best.cost], s=130, facecolors="none", edgecolors=ink(axes), zorder=4, gid="chosen"
         )
     _elbow_axes(axes, ks)
-    alt = (
-        f"Line chart: the cost goes from {number(costs[0])} with {plural(int(ks[0]), 'cluster')} "
-        f"to {number(costs[-1])} with {plural(int(ks[-1]), 'cluster')}."
+    return elbow_words(ks, costs, errors, chosen)
+
+
+def elbow_curve(results: Sequence[Result]) -> tuple[NDArray[np.int64], Floats, Floats, Floats]:
+    """Numbers of clusters, in order, with costs, standard errors and spreads."""
+    order = sorted(range(len(results)), key=lambda i: len(results[i].centers))
+    ks = np.array([len(results[i].centers) for i in order])
+    costs, errors, floors = (
+        np.array([getattr(results[i], name) for i in order], np.float64)
+        for name in ("cost", "standard_error", "spread_cost")
     )
-    return Words("What more clusters would bring", _elbow_caption(errors, chosen), alt)
+    return ks, costs, errors, floors
 
 
-def _draw_floor(axes: Axes, ks: NDArray[np.int64], tops: Floats, floors: Floats) -> None:
+def floor_limits(
+    ks: NDArray[np.int64], tops: Floats, floors: Floats
+) -> tuple[tuple[float, float], tuple[float, float], float] | None:
+    """Ends of both axes such that the floor is seen, and its height; None where nothing is finite."""
     floor = float(np.nanmin(floors, initial=np.inf))
     top = float(np.nanmax(tops, initial=-np.inf))
     if not (np.isfinite(floor) and np.isfinite(top)):
-        return
+        return None
     height = max(top - floor, 1e-3 * abs(top)) or 1.0
-    bottom = max(floor - 0.16 * height, 0.0)
     pad = max(0.4, 0.04 * (ks[-1] - ks[0]))
-    axes.set_xlim(ks[0] - pad, ks[-1] + pad)
-    axes.set_ylim(bottom, top + 0.08 * height)
+    return (ks[0] - pad, ks[-1] + pad), (max(floor - 0.16 * height, 0.0), top + 0.08 * height), floor
+
+
+def _draw_floor(axes: "Axes", ks: NDArray[np.int64], tops: Floats, floors: Floats) -> None:
+    box = floor_limits(ks, tops, floors)
+    if box is None:
+        return
+    (left, right), (bottom, top), floor = box
+    axes.set_xlim(left, right)
+    axes.set_ylim(bottom, top)
     if floor > 0:
-        edges = np.concatenate([[ks[0] - pad], ks, [ks[-1] + pad]])
+        edges = np.concatenate([[left], ks, [right]])
         line = np.concatenate([floors[:1], floors, floors[-1:]])
         axes.fill_between(edges, bottom, line, color=SPREAD, alpha=0.45, linewidth=0, zorder=1, gid="floor")
         axes.plot(edges, line, color=SPREAD, linewidth=1.2, zorder=2)
@@ -62,7 +76,9 @@ def _draw_floor(axes: Axes, ks: NDArray[np.int64], tops: Floats, floors: Floats)
         axes.text(0.5, 0.06, text, transform=axes.transAxes, ha="center", va="center", fontsize=SMALL, color=ink(axes))
 
 
-def _elbow_axes(axes: Axes, ks: NDArray[np.int64]) -> None:
+def _elbow_axes(axes: "Axes", ks: NDArray[np.int64]) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     label(axes, "Number of clusters", "Expected cost")
     people_ticks(axes, "y")
     if len(np.unique(ks)) <= MOST_TICKS:
@@ -71,6 +87,15 @@ def _elbow_axes(axes: Axes, ks: NDArray[np.int64]) -> None:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(True, axis="y", color=LINE, linewidth=0.6)
     axes.set_axisbelow(True)
+
+
+def elbow_words(ks: NDArray[np.int64], costs: Floats, errors: Floats, chosen: int | None) -> Words:
+    """Say what is to be seen."""
+    alt = (
+        f"Line chart: the cost goes from {number(costs[0])} with {plural(int(ks[0]), 'cluster')} "
+        f"to {number(costs[-1])} with {plural(int(ks[-1]), 'cluster')}."
+    )
+    return Words("What more clusters would bring", _elbow_caption(errors, chosen), alt)
 
 
 def _elbow_caption(errors: Floats, chosen: int | None) -> str:
@@ -82,9 +107,11 @@ def _elbow_caption(errors: Floats, chosen: int | None) -> str:
     return caption
 
 
-def draw_cost_split(axes: Axes, result: Result) -> Words:
+def draw_cost_split(axes: "Axes", result: Result) -> Words:
     """Draw a bar a cluster: its nodes' own spread, then what its center costs beyond that."""
-    names, spreads, excesses = _bars(result)
+    from matplotlib.ticker import MaxNLocator
+
+    names, spreads, excesses = cost_bars(result)
     rows = np.arange(len(names))
     axes.barh(rows, spreads, 0.72, color=SPREAD, label="the nodes' own spread")
     axes.barh(rows, excesses, 0.72, left=spreads, color=EXCESS, label="distance to the center beyond it")
@@ -105,10 +132,10 @@ def draw_cost_split(axes: Axes, result: Result) -> Words:
         borderpad=0,
         labelcolor=ink(axes),
     )
-    return _split_words(result, names)
+    return split_words(result, names)
 
 
-def _bars(result: Result) -> tuple[list[str], Floats, Floats]:
+def cost_bars(result: Result) -> tuple[list[str], Floats, Floats]:
     """Names, spreads and excesses, the most expensive first; the cheapest of very many together."""
     clusters = result.clusters
     costs, spreads = np.nan_to_num(clusters.cost), np.nan_to_num(clusters.spread)
@@ -126,7 +153,8 @@ def _bars(result: Result) -> tuple[list[str], Floats, Floats]:
     )
 
 
-def _split_words(result: Result, names: list[str]) -> Words:
+def split_words(result: Result, names: list[str]) -> Words:
+    """Say what is to be seen."""
     clusters = result.clusters
     cost, spread = float(np.nansum(clusters.cost)), float(np.nansum(clusters.spread))
     caption = "The most expensive cluster stands on top. Only the second part of a bar can be changed by other centers."

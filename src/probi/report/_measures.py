@@ -36,6 +36,9 @@ def quantiles(values: Array, masses: Floats, shares: tuple[float, ...]) -> Float
 
 def means(values: Array, masses: Floats) -> Floats:
     """Mean of each column, (d,); NaN for a column without mass."""
+    total = masses.sum()
+    if total > 0 and np.isfinite(values).all():
+        return np.asarray(masses @ values / total)
     usable = np.where(np.isfinite(values), masses[:, None], 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray((usable * np.nan_to_num(values)).sum(axis=0) / usable.sum(axis=0))
@@ -79,12 +82,21 @@ def principal_plane(values: Array, masses: Floats) -> tuple[Floats, Floats, Floa
     total = masses.sum()
     weights = masses / total if total > 0 else np.full(len(masses), 1 / len(masses))
     middle = weights @ values
-    _, singular, directions = np.linalg.svd(np.sqrt(weights)[:, None] * (values - middle), full_matrices=False)
+    variance, directions = _principal(np.sqrt(weights)[:, None] * (values - middle))
     axes, shares = np.zeros((2, values.shape[1])), np.zeros(2)
-    n_found = min(2, len(singular))
+    n_found = min(2, len(variance))
     largest = np.abs(directions[:n_found]).argmax(axis=1)
     axes[:n_found] = directions[:n_found] * np.sign(directions[np.arange(n_found), largest])[:, None]
-    variance = singular**2
     if variance.sum() > 0:
         shares[:n_found] = variance[:n_found] / variance.sum()
     return middle, axes, shares
+
+
+def _principal(values: Array) -> tuple[Floats, Floats]:
+    """Variances and directions, the largest first."""
+    if len(values) < values.shape[1]:
+        _, singular, directions = np.linalg.svd(values, full_matrices=False)
+        return singular**2, directions
+    # Of the small matrix: a hundred times faster, and half the digits are more than a picture shows.
+    variance, directions = np.linalg.eigh(values.T @ values)
+    return np.maximum(variance[::-1], 0.0), directions.T[::-1]

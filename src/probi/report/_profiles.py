@@ -1,17 +1,18 @@
 """Draws the profile of each cluster: its center, feature by feature."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from probi.report._measures import quantiles
 from probi.report._scene import Scene
 from probi.report._style import INK, LINE, MUTED, PLAIN, SMALL, color, dress, new_figure
 from probi.report._words import Words, enumerated, percent, short
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -23,46 +24,48 @@ LINEAR = 2.0  # standard deviations up to which a scale that must also show extr
 EXTREME = 6.0  # where such a scale begins to be worth it
 
 
-def draw_profiles(scene: Scene) -> tuple[Figure, Words]:
+def draw_profiles(scene: Scene) -> tuple["Figure", Words]:
     """Draw a panel a cluster; say what is to be seen and what was left out."""
     shown = scene.most_different(MOST_FEATURES)
-    clusters = _largest(scene)
+    clusters = largest(scene)
     centers = scene.standardised(scene.centers)[:, shown]
-    bands = [_band(scene, c)[:, shown] for c in clusters]
-    n_columns = _columns(len(shown), len(clusters))
-    figure = new_figure(_height(scene, shown, len(clusters), n_columns))
+    bands = [band_of(scene, c)[:, shown] for c in clusters]
+    n_columns = columns_of(len(shown), len(clusters))
+    figure = new_figure(height_of(scene, shown, len(clusters), n_columns))
     panels = figure.subplots(-(-len(clusters) // n_columns), n_columns, sharey=True, squeeze=False).ravel()
     for panel, c, band in zip(panels, clusters, bands, strict=False):
         _draw_panel(panel, c, centers[c], band)
-        panel.set_title(_name(scene, c), loc="left", fontsize=SMALL, pad=3, color=INK)
+        panel.set_title(name_of(scene, c), loc="left", fontsize=SMALL, pad=3, color=INK)
     _finish(figure, panels, len(clusters), n_columns, [scene.features[j] for j in shown], [centers, *bands])
-    return figure, _words(scene, shown, len(clusters))
+    return figure, profiles_words(scene, shown, len(clusters))
 
 
-def _largest(scene: Scene) -> Integers:
+def largest(scene: Scene) -> Integers:
     """Clusters to draw: all, or those of the largest mass, in their order."""
     masses = np.bincount(scene.labels, scene.nodes.mass, minlength=scene.n_clusters)
     return np.sort(np.argsort(-masses, kind="stable")[:MOST_PANELS])
 
 
-def _band(scene: Scene, cluster: int) -> Floats:
+def band_of(scene: Scene, cluster: int) -> Floats:
     """Between which values the middle half of a cluster's realizations lies, (2, d')."""
     inside = scene.owners == cluster
     return scene.standardised(quantiles(scene.values[inside], scene.masses[inside], (0.25, 0.75)))
 
 
-def _columns(n_features: int, n_clusters: int) -> int:
+def columns_of(n_features: int, n_clusters: int) -> int:
+    """Panels side by side."""
     wanted = 4 if n_features <= 6 else 3 if n_features <= 12 else 2 if n_features <= 24 else 1
     return min(wanted, n_clusters)
 
 
-def _height(scene: Scene, shown: Integers, n_clusters: int, n_columns: int) -> float:
+def height_of(scene: Scene, shown: Integers, n_clusters: int, n_columns: int) -> float:
+    """Height of the picture, in inches."""
     rows = -(-n_clusters // n_columns)
     longest = max(len(short(scene.features[j], LONGEST_NAME)) for j in shown)
     return 0.5 + (0.78 if rows > 3 else 1.2) * rows + 0.075 * longest
 
 
-def _draw_panel(panel: Axes, cluster: int, center: Floats, band: Floats) -> None:
+def _draw_panel(panel: "Axes", cluster: int, center: Floats, band: Floats) -> None:
     dress(panel)
     at = np.arange(len(center))
     panel.axhline(0.0, color=MUTED, linewidth=0.6, zorder=1)
@@ -76,14 +79,17 @@ def _draw_panel(panel: Axes, cluster: int, center: Floats, band: Floats) -> None
     )
 
 
-def _name(scene: Scene, cluster: int) -> str:
+def name_of(scene: Scene, cluster: int) -> str:
+    """What stands above a panel."""
     mass = scene.nodes.mass
     inside = mass[scene.labels == cluster].sum()
     share = inside / mass.sum() if mass.sum() > 0 else np.nan
     return f"Cluster {cluster}, {percent(share)} of the mass" if len(scene.features) > 6 else f"Cluster {cluster}"
 
 
-def _finish(figure: Figure, panels: Any, n_panels: int, n_columns: int, names: list[str], drawn: list[Floats]) -> None:
+def _finish(
+    figure: "Figure", panels: Any, n_panels: int, n_columns: int, names: list[str], drawn: list[Floats]
+) -> None:
     """Scale, ticks and names that all panels share."""
     _set_scale(panels[0], np.concatenate([np.ravel(values) for values in drawn]))
     last_row = (n_panels - 1) // n_columns
@@ -98,18 +104,20 @@ def _finish(figure: Figure, panels: Any, n_panels: int, n_columns: int, names: l
     figure.supylabel("Standard deviations", fontsize=SMALL, color=INK, rotation_mode="anchor", va="top", ha="center")
 
 
-def _set_scale(panel: Axes, heights: Floats) -> None:
+def _set_scale(panel: "Axes", heights: Floats) -> None:
     """An ordinary scale, or one that shows extremes and what is ordinary beside them."""
+    from matplotlib.ticker import MaxNLocator
+
     finite = heights[np.isfinite(heights)]
-    if np.abs(finite).max(initial=0.0) > EXTREME:
+    if is_extreme(finite):
         panel.set_yscale("symlog", linthresh=LINEAR, linscale=1.0)
-        panel.set_yticks(*_extreme_ticks(finite))
+        panel.set_yticks(*extreme_ticks(finite))
         panel.minorticks_off()
     else:
         panel.yaxis.set_major_locator(MaxNLocator(3, min_n_ticks=3))
 
 
-def _name_features(panel: Axes, names: list[str], in_layout: bool) -> None:
+def _name_features(panel: "Axes", names: list[str], in_layout: bool) -> None:
     """Names below a panel; not in the layout, they hang where a panel is missing and take no room from others."""
     panel.set_xticks(np.arange(len(names)), [short(name, LONGEST_NAME) for name in names], **PLAIN)
     for text in panel.get_xticklabels():
@@ -118,14 +126,27 @@ def _name_features(panel: Axes, names: list[str], in_layout: bool) -> None:
         text.set(fontsize=SMALL if len(names) <= MOST_MARKED else 6.5, in_layout=in_layout)
 
 
-def _draw_rules(panel: Axes, n_features: int) -> None:
+def _draw_rules(panel: "Axes", n_features: int) -> None:
     """A thin line up from each feature, all in one path: a grid of them would be most of the picture's bytes."""
     across = np.repeat(np.arange(n_features), 3)
     up = np.tile([0.0, 1.0, np.nan], n_features)
     panel.plot(across, up, transform=panel.get_xaxis_transform(), color=LINE, linewidth=0.5, zorder=0.5)
 
 
-def _extreme_ticks(heights: Floats) -> tuple[list[float], list[str]]:
+def is_extreme(heights: Floats) -> bool:
+    """Whether some are so far out that an ordinary scale would hide the others."""
+    return bool(np.abs(heights).max(initial=0.0) > EXTREME)
+
+
+def symmetric_log(heights: NDArray[Any]) -> Floats:
+    """The scale that also shows extremes, as matplotlib has it: linear in the middle, logarithmic beyond."""
+    middle = 1.0 / (1.0 - 1.0 / 10.0)
+    beyond = np.log10(np.maximum(np.abs(heights), LINEAR) / LINEAR)
+    return np.where(np.abs(heights) <= LINEAR, heights * middle, np.sign(heights) * LINEAR * (middle + beyond))
+
+
+def extreme_ticks(heights: Floats) -> tuple[list[float], list[str]]:
+    """Where such a scale has ticks, and what they say."""
     steps = [step for step in (2.0, 10.0, 100.0, 1000.0) if step < 1.3 * np.abs(heights).max()]
     ticks = (
         [-step for step in steps if -step > 1.3 * heights.min()] + [0.0] + [s for s in steps if s < 1.3 * heights.max()]
@@ -133,7 +154,8 @@ def _extreme_ticks(heights: Floats) -> tuple[list[float], list[str]]:
     return ticks, [f"{tick:g}".replace("-", "−") for tick in ticks]
 
 
-def _words(scene: Scene, shown: Integers, n_clusters: int) -> Words:
+def profiles_words(scene: Scene, shown: Integers, n_clusters: int) -> Words:
+    """Say what is to be seen and what was left out."""
     caption = (
         "Lines: centers. Bands: between these values lies the middle half of the realizations of a cluster. "
         "Zero: the median of all nodes, and one step up is one standard deviation of all."

@@ -1,17 +1,16 @@
 """Colours, marks and axes of all pictures.
 
-Text and lines have a few named colours, which :mod:`probi.report._svg` turns into those of the page, light or dark.
+Text and lines have a few named colours, which :mod:`probi.report._chart` turns into those of the page, light or dark.
 """
 
 import textwrap
-from typing import Any
-
-from matplotlib.axes import Axes
-from matplotlib.colors import to_hex
-from matplotlib.figure import Figure, SubFigure
-from matplotlib.ticker import FuncFormatter
+from typing import TYPE_CHECKING, Any
 
 from probi.report._words import Words, number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 INK, MUTED, LINE = "#1f2733", "#667080", "#d9dde3"
 SPREAD, EXCESS = "#9fb3c8", "#33618f"
@@ -39,19 +38,21 @@ def marker(cluster: int) -> str:
     return MARKERS[cluster // len(PALETTE) % len(MARKERS)]
 
 
-def new_figure(height: float) -> Figure:
+def new_figure(height: float) -> "Figure":
     """Figure of the usual width, without pyplot: nothing global knows of it."""
+    from matplotlib.figure import Figure
+
     return Figure(figsize=(WIDTH, height), layout="constrained", facecolor="white")
 
 
-def new_axes(height: float) -> Axes:
+def new_axes(height: float) -> "Axes":
     """Axes that fill a figure."""
     axes: Axes = new_figure(height).add_subplot()
     dress(axes)
     return axes
 
 
-def dress(axes: Axes) -> None:
+def dress(axes: "Axes") -> None:
     """Quiet axes: no frame, thin lines, small text; whatever the settings of the user are."""
     axes.set_facecolor("none")
     for side, spine in axes.spines.items():
@@ -62,13 +63,17 @@ def dress(axes: Axes) -> None:
     axes.grid(False)
 
 
-def ink(axes: Axes) -> str:
+def ink(axes: "Axes") -> str:
     """Colour of text in these axes, which may be the user's."""
+    from matplotlib.colors import to_hex
+
     return str(to_hex(axes.xaxis.label.get_color()))
 
 
-def people_ticks(axes: Axes, which: str) -> None:
+def people_ticks(axes: "Axes", which: str) -> None:
     """Numbers along an axis as in the text: 12,000."""
+    from matplotlib.ticker import FuncFormatter
+
     (axes.xaxis if which == "x" else axes.yaxis).set_major_formatter(FuncFormatter(_tick))
 
 
@@ -76,14 +81,16 @@ def _tick(value: float, _: int | None) -> str:
     return number(value, 6)
 
 
-def label(axes: Axes, x: str, y: str) -> None:
+def label(axes: "Axes", x: str, y: str) -> None:
     """Name the axes."""
     axes.set_xlabel(x, **PLAIN)
     axes.set_ylabel(y, **PLAIN)
 
 
-def owner(axes: Axes) -> Figure:
+def owner(axes: "Axes") -> "Figure":
     """Figure that axes are in, also through subfigures."""
+    from matplotlib.figure import SubFigure
+
     figure = axes.figure
     while isinstance(figure, SubFigure):
         figure = figure.figure
@@ -92,13 +99,13 @@ def owner(axes: Axes) -> Figure:
     return figure
 
 
-def entitle(axes: Axes, words: Words) -> Figure:
+def entitle(axes: "Axes", words: Words) -> "Figure":
     """Write title and caption above axes; the figure they are in."""
     axes.set_title(_lines(words), loc="left", fontsize=SMALL, pad=8, linespacing=1.4, **PLAIN)
     return owner(axes)
 
 
-def entitle_figure(figure: Figure, words: Words) -> Figure:
+def entitle_figure(figure: "Figure", words: Words) -> "Figure":
     """Write title and caption above all axes of a figure."""
     figure.suptitle(_lines(words), x=0.01, ha="left", fontsize=SMALL, color=INK, linespacing=1.4, **PLAIN)
     return figure

@@ -11,21 +11,16 @@ from typing import Any
 
 import jinja2
 from markupsafe import Markup
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from probi._files import write_atomically
 from probi.errors import InputError
 from probi.nodes import Nodes
-from probi.report._clusters import draw_clusters
-from probi.report._costs import draw_cost_split, draw_elbow
-from probi.report._profiles import draw_profiles
+from probi.report._drawings import clusters_picture, elbow_picture, profiles_picture, split_picture
 from probi.report._scene import Scene, make_scene
-from probi.report._style import new_axes, owner
-from probi.report._svg import inline_svg, settings
 from probi.report._tables import borderline_rows, centers_grid, cluster_rows
 from probi.report._words import Words, clean, number, percent, plural, plus_minus
-from probi.report.plots import ELBOW_HEIGHT, Original, clusters_axes, split_height
+from probi.report.plots import ELBOW_HEIGHT, Original, clusters_height, split_height
 from probi.solver.result import Result
 
 WIDE = 12  # features whose names are too small on a telephone, so that their picture scrolls
@@ -123,7 +118,7 @@ def write_report(
 ) -> None:
     """Write a report as one HTML file: no scripts, nothing from the network, light or dark as the reader likes.
 
-    The same input gives the same bytes, with the same versions of matplotlib and jinja2.
+    The same input gives the same bytes, with the same versions of probi, NumPy and jinja2.
 
     Parameters
     ----------
@@ -265,7 +260,7 @@ def _spread_percent(result: Result) -> str:
 
 
 def _versions() -> list[tuple[str, str]]:
-    names = ("probi", "numpy", "numba", "matplotlib")
+    names = ("probi", "numpy", "numba")
     return [("Python", platform.python_version()), *((name, _version(name)) for name in names)]
 
 
@@ -281,18 +276,14 @@ def _version(name: str) -> str:
 
 def _pictures(results: Sequence[Result], chosen: int, scene: Scene) -> list[Picture]:
     result = results[chosen]
-    with settings():
-        axes = clusters_axes(scene)
-        pictures = [_picture(owner(axes), "clusters", draw_clusters(axes, scene))]
-        if len(results) > 1:
-            axes = new_axes(ELBOW_HEIGHT)
-            pictures.append(_picture(owner(axes), "elbow", draw_elbow(axes, results, chosen)))
-        axes = new_axes(split_height(result))
-        pictures.append(_picture(owner(axes), "split", draw_cost_split(axes, result)))
-        figure, words = draw_profiles(scene)
-        pictures.append(_picture(figure, "profiles", words, is_wide=len(scene.features) > WIDE))
+    pictures = [_picture(clusters_picture(scene, clusters_height(scene)))]
+    if len(results) > 1:
+        pictures.append(_picture(elbow_picture(results, chosen, ELBOW_HEIGHT)))
+    pictures.append(_picture(split_picture(result, split_height(result))))
+    pictures.append(_picture(profiles_picture(scene), is_wide=len(scene.features) > WIDE))
     return pictures
 
 
-def _picture(figure: Figure, name: str, words: Words, is_wide: bool = False) -> Picture:
-    return Picture(words.title, Markup(inline_svg(figure, name, words.alt)), words.caption, is_wide)
+def _picture(drawn: tuple[str, Words], is_wide: bool = False) -> Picture:
+    svg, words = drawn
+    return Picture(words.title, Markup(svg), words.caption, is_wide)

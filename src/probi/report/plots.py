@@ -1,10 +1,8 @@
 """Pictures of solutions, as matplotlib figures; pyplot and its global state are not used."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from probi.errors import InputError
@@ -16,6 +14,10 @@ from probi.report._scene import Scene, make_scene
 from probi.report._style import entitle, entitle_figure, new_axes
 from probi.solver.result import Result
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 Original = Callable[[NDArray[Any]], NDArray[Any]]
 
 
@@ -25,8 +27,8 @@ def plot_clusters(
     *,
     features: Sequence[str] | None = None,
     original: Original | None = None,
-    ax: Axes | None = None,
-) -> Figure:
+    ax: "Axes | None" = None,
+) -> "Figure":
     """Draw nodes, their clusters and the centers in a plane.
 
     Two features are drawn as they are; one as a row for each cluster; of more the plane that shows most of the
@@ -65,11 +67,11 @@ def plot_clusters(
     '2 clusters of uncertain nodes'
     """
     scene = make_scene(result, nodes, features, original)
-    axes = clusters_axes(scene) if ax is None else ax
+    axes = new_axes(clusters_height(scene)) if ax is None else ax
     return entitle(axes, draw_clusters(axes, scene))
 
 
-def plot_elbow(results: Sequence[Result], *, chosen: int | None = None, ax: Axes | None = None) -> Figure:
+def plot_elbow(results: Sequence[Result], *, chosen: int | None = None, ax: "Axes | None" = None) -> "Figure":
     """Draw the cost of solutions over their number of clusters, to choose one.
 
     Bars are two standard errors long in each direction. The area below is the nodes' own spread, which no clustering
@@ -104,7 +106,7 @@ def plot_elbow(results: Sequence[Result], *, chosen: int | None = None, ax: Axes
     return entitle(axes, draw_elbow(axes, results, chosen))
 
 
-def plot_cost_split(result: Result, *, ax: Axes | None = None) -> Figure:
+def plot_cost_split(result: Result, *, ax: "Axes | None" = None) -> "Figure":
     """Draw what each cluster costs: its nodes' own spread, and the distance to the center beyond it.
 
     Parameters
@@ -134,7 +136,7 @@ def plot_cost_split(result: Result, *, ax: Axes | None = None) -> Figure:
 
 def plot_profiles(
     result: Result, nodes: Nodes, *, features: Sequence[str] | None = None, original: Original | None = None
-) -> Figure:
+) -> "Figure":
     """Draw each center as a line over the features, with a band in which half of its cluster's realizations lie.
 
     Features are measured in standard deviations from their overall median, so that they share one scale. Of more than
@@ -168,10 +170,10 @@ def plot_profiles(
 ELBOW_HEIGHT = 3.4
 
 
-def clusters_axes(scene: Scene) -> Axes:
-    """New axes for a picture of clusters: higher where each cluster has a row."""
+def clusters_height(scene: Scene) -> float:
+    """Height of a picture of clusters: higher where each cluster has a row."""
     rows = scene.n_clusters if scene.centers.shape[1] == 1 else 0
-    return new_axes(min(max(4.6 if rows == 0 else 0.0, 1.4 + 0.42 * rows), 14.0))
+    return min(max(4.6 if rows == 0 else 0.0, 1.4 + 0.42 * rows), 14.0)
 
 
 def split_height(result: Result) -> float:

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as kind
 from numpy.typing import NDArray
 
@@ -61,6 +60,8 @@ def node_starts(table: pa.Table, columns: Columns) -> NDArray[np.int64]:
         return np.arange(0, table.num_rows, columns.group_size)
     if columns.layout != "long":
         return np.arange(table.num_rows)
+    import pyarrow.compute as pc  # 40 ms that numbers in Parquet need not wait
+
     there = has_ids(table, columns)
     known = np.flatnonzero(there)
     goes_on = np.ones(max(0, len(known) - 1), bool)  # the same node as in the row with an id before
@@ -155,6 +156,8 @@ def numbers(column: Any) -> Array:
 
 
 def _read_numbers(texts: pa.Array) -> pa.Array:
+    import pyarrow.compute as pc
+
     try:
         return pc.utf8_trim_whitespace(texts).cast(pa.float64())
     except pa.ArrowInvalid:
@@ -213,6 +216,8 @@ def _label_values(array: pa.Array, rows: Array | None) -> Array:
 
 def list_lengths(column: Any) -> Array:
     """Length of each list; of a null -1."""
+    import pyarrow.compute as pc
+
     return np.asarray(pc.fill_null(pc.list_value_length(one_chunk(column)), -1)).astype(np.int64)
 
 

@@ -15,8 +15,8 @@ from distributed import as_completed, default_client
 from numpy.typing import ArrayLike
 
 from probi.distances import assign as nearest
+from probi.engines import PART_BYTES
 from probi.engines._work import (
-    PART_BYTES,
     Assign,
     Files,
     OnPart,

@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  as everybody does
 from pyspark.sql.pandas.types import from_arrow_type
 
+from probi.engines import PART_BYTES
 from probi.engines._work import (
-    PART_BYTES,
     Assign,
     Files,
     Frame,

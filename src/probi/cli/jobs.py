@@ -1,0 +1,156 @@
+"""What probi cluster, summarize, merge and solve do once their options are read.
+
+Apart from the commands, so that --help loads neither Numba nor pyarrow.
+"""
+
+import contextlib
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from probi.cli.elsewhere import Elsewhere
+from probi.cli.options import EVERY
+from probi.cli.outcome import Outcome
+from probi.cli.talk import Talk
+from probi.cli.views import print_summary
+from probi.cli.work import (
+    Clock,
+    assign_files,
+    open_reader,
+    results_folder,
+    solve_all,
+    space_of,
+    stoppable,
+    summarize_files,
+)
+from probi.engines._work import Recipe
+from probi.errors import InputError
+from probi.io.options import Options
+from probi.summary import Summary
+
+
+def cluster_files(
+    talk: Talk,
+    files: list[str],
+    ks: list[int],
+    reading: Options,
+    output: Path | None,
+    *,
+    seed: int = 0,
+    size: int | None = None,
+    preset: str = "default",
+    max_realizations: int | None = None,
+    n_init: int | None = None,
+    assign: bool = True,
+    checkpoint: Path | None = None,
+    every: int = EVERY,
+    elsewhere: Elsewhere | None = None,
+    as_json: bool = False,
+) -> None:
+    """Cluster files; see :func:`probi.cli.cluster.cluster`. With ``elsewhere`` the workers of an engine read them."""
+    clock = Clock()
+    others = {} if elsewhere is None else elsewhere.parameters
+    kept: dict[str, Any] = {"size": size, "preset": preset, "max_realizations": max_realizations}
+    parameters = _parameters(files, reading, k=ks, **kept, n_init=n_init, seed=seed, **others)
+    reader = open_reader(talk, files, reading)
+    summary = Summary(ks[-1], random_state=seed, **kept)
+    if output is not None:
+        results_folder(output, reader)
+    rejects = None if output is None else output / "rejected.csv"
+    with contextlib.ExitStack() as stack:
+        workers = None if elsewhere is None else stack.enter_context(elsewhere.workers(talk, reader))
+        with clock.timed("read"):
+            if workers is None:
+                summary, counts = summarize_files(talk, reader, summary, parameters, rejects, checkpoint, every)
+            else:
+                summary, counts = workers.summarize(Recipe.checked(ks[-1], random_state=seed, **kept), rejects)
+        sources = [str(source) for source in reader.sources]
+        with clock.timed("solve"):
+            results = solve_all(talk, summary, ks, n_init, seed, sources[0])
+        tallies = []
+        if output is not None and assign and all(source.size is not None for source in reader.sources):
+            path = output / "assignment.parquet"
+            with clock.timed("assign"):
+                if workers is None:
+                    tallies = assign_files(talk, reader, results, path)
+                else:
+                    tallies = workers.assign(results, path)
+        elif output is not None and assign:
+            talk.say("No assignment.parquet: a stream cannot be read twice. Use probi assign on a copy of it.")
+    outcome = Outcome(summary, reader.space, results, parameters, seed, clock, sources, counts, tallies)
+    _finish(outcome, output, talk, as_json)
+    if checkpoint is not None:
+        checkpoint.unlink(missing_ok=True)
+
+
+def _finish(outcome: Outcome, folder: Path | None, talk: Talk, as_json: bool) -> None:
+    """Write the results and show them."""
+    if folder is not None:
+        with talk.progress("Writing"):
+            outcome.write(folder, talk)
+        talk.say(f"Results are in {folder}.")
+    outcome.tell(as_json)
+
+
+def _parameters(files: list[str], reading: Options, **others: Any) -> dict[str, Any]:
+    """All that the result depends on, as plain values."""
+    values = asdict(reading) | {"files": list(map(str, files))} | others
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+def summarize_into(
+    talk: Talk,
+    files: list[str],
+    ks: list[int],
+    reading: Options,
+    output: Path,
+    *,
+    seed: int,
+    size: int | None,
+    preset: str,
+    max_realizations: int | None,
+    shard: int,
+    checkpoint: Path | None,
+    every: int,
+    as_json: bool,
+) -> None:
+    """Write the summary of files; see :func:`probi.cli.cluster.summarize`."""
+    kept: dict[str, Any] = {"size": size, "preset": preset, "max_realizations": max_realizations}
+    parameters = _parameters(files, reading, k=ks[-1:], **kept, seed=seed, shard=shard)
+    reader = open_reader(talk, files, reading)
+    summary = Summary(ks[-1], random_state=seed, shard=shard, **kept)
+    with stoppable(checkpoint):
+        summary, _ = summarize_files(talk, reader, summary, parameters, None, checkpoint, every)
+    summary.save(output)
+    if checkpoint is not None:
+        checkpoint.unlink(missing_ok=True)
+    print_summary(output, summary, as_json)
+
+
+def merge_summaries(summaries: list[Path], output: Path, as_json: bool) -> None:
+    """Write one summary of several; see :func:`probi.cli.cluster.merge`."""
+    merged = Summary.load(summaries[0])
+    for path in summaries[1:]:
+        other = Summary.load(path)
+        if other.about.get("space") != merged.about.get("space"):
+            raise InputError(f"{path} has other features or scales than {summaries[0]}: they cannot be merged.")
+        try:
+            merged.merge(other)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+    merged.save(output)
+    print_summary(output, merged, as_json)
+
+
+def solve_summary(
+    talk: Talk, path: Path, ks: list[int], output: Path | None, seed: int, n_init: int | None, as_json: bool
+) -> None:
+    """Find centers for a summary; see :func:`probi.cli.cluster.solve`."""
+    clock = Clock()
+    found = Summary.load(path)
+    with clock.timed("solve"):
+        results = solve_all(talk, found, ks, n_init, seed, str(path))
+    parameters = {"summary": str(path), "k": ks, "n_init": n_init, "seed": seed}
+    if output is not None:
+        results_folder(output)
+    _finish(Outcome(found, space_of(found), results, parameters, seed, clock), output, talk, as_json)

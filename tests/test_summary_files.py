@@ -174,6 +174,7 @@ print(hashlib.sha256(STATES["default mixed"]().to_bytes() + STATES["paper levels
 """
 
 
+@pytest.mark.process
 def test_two_processes_give_the_same_bytes(tmp_path):
     environment = os.environ | {
         "PYTHONPATH": str(Path(probi.__file__).resolve().parent.parent),

@@ -508,6 +508,7 @@ def test_a_summary_that_is_a_window_is_said_to_be_one(tmp_path, state):
         Summary.load(tmp_path / "w")
 
 
+@pytest.mark.process
 def test_the_same_bytes_in_another_process():
     code = (
         "import sys, numpy as np; sys.path[:0] = ['.']\n"

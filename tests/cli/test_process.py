@@ -33,6 +33,7 @@ def python(program, *arguments, **options):
     return Ran(ended.returncode, ended.stdout.decode(), ended.stderr.decode())
 
 
+@pytest.mark.process
 def test_a_pipe_in_and_a_pipe_out(path):
     with path.open("rb") as file:
         ran = probi_process("cluster", "-", "-k", "2", "--n-init", "1", "--json", stdin=file)
@@ -41,6 +42,7 @@ def test_a_pipe_in_and_a_pipe_out(path):
     assert line == "standard input: layout points (each row a certain node); 2 features (x, y)."
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [(("check", "x.csv"), 0), (("check", "missing.csv"), 2)],
@@ -90,6 +92,7 @@ def in_terminal(*arguments):
     return shown.decode(), out
 
 
+@pytest.mark.process
 @posix
 def test_a_bar_in_a_terminal(path):
     shown, out = in_terminal("cluster", path, "-k", "2", "--n-init", "1")
@@ -99,6 +102,7 @@ def test_a_bar_in_a_terminal(path):
     assert out.startswith("2 clusters")
 
 
+@pytest.mark.process
 @posix
 def test_no_bar_where_it_is_quiet_or_no_terminal(path):
     shown, out = in_terminal("cluster", path, "-k", "2", "--n-init", "1", "-q")
@@ -108,6 +112,7 @@ def test_no_bar_where_it_is_quiet_or_no_terminal(path):
     assert ran.err == f"{path}: layout points (each row a certain node); 2 features (x, y).\n"
 
 
+@pytest.mark.process
 @posix
 @pytest.mark.parametrize(
     "arguments",
@@ -129,6 +134,7 @@ def test_a_reader_that_has_enough(path, arguments):
         assert err == ""
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 def test_standard_output_on_a_full_disk(path):
     with Path("/dev/full").open("wb") as full:
@@ -156,6 +162,7 @@ sys.exit(app.run(sys.argv[1:]))
 """
 
 
+@pytest.mark.process
 def test_without_the_extra_plot_all_but_the_report_is_written(path, tmp_path):
     out = tmp_path / "out"
     ran = python(WITHOUT, "cluster", path, "-k", "2", "--n-init", "1", "-o", out)
@@ -167,6 +174,7 @@ def test_without_the_extra_plot_all_but_the_report_is_written(path, tmp_path):
     assert json.loads((out / "result.json").read_text())["n_clusters"] == 2
 
 
+@pytest.mark.process
 def test_commands_start_without_matplotlib_and_scikit_learn(path):
     program = (
         "import sys; from probi.cli import app; code = app.run(sys.argv[1:]); "

@@ -16,8 +16,13 @@ from pathlib import Path
 
 import pytest
 
+# A Java that lives for a minute: the second compiler would not earn what it costs.
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
 # One file is one partition, on any number of cores.
 SETTINGS = {
+    "spark.driver.extraJavaOptions": JAVA,
+    "spark.executor.extraJavaOptions": JAVA,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
@@ -94,7 +99,7 @@ class Cluster:
         home = Path(pyspark.__file__).parent
         environment = os.environ | {
             "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m",
-            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_DAEMON_JAVA_OPTS": JAVA, "PYSPARK_PYTHON": sys.executable,
         }  # fmt: skip
         command = [home / "bin" / "spark-class", f"org.apache.spark.deploy.{program}", *options]
         with self._log(name).open("wb") as log:

@@ -31,6 +31,8 @@ import dask.dataframe as dd  # noqa: E402
 from probi.engines import dask as on_dask  # noqa: E402
 from probi.engines.dask import summaries  # noqa: E402
 
+pytestmark = pytest.mark.dask
+
 SETTINGS = {"size": 40, "random_state": 5}
 
 

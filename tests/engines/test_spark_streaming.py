@@ -6,7 +6,7 @@ import signal
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from engines.spark_sessions import answer, need_spark, run_stream, session
+from engines.spark_sessions import answer, need_spark, run_stream
 from table_files import as_nodes, columns_of, some_nodes, write
 
 from probi import InputError, Summary
@@ -17,17 +17,10 @@ from pyspark.errors import StreamingQueryException  # noqa: E402
 
 from probi.engines.spark import StreamingSummary  # noqa: E402
 
-# Spark asks for an older pandas when it meets one, needed or not.
-pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+pytestmark = pytest.mark.spark
 
 N_FILES = 4
 PLAIN = some_nodes("long", n=400)
-
-
-@pytest.fixture(scope="module")
-def spark():
-    with session("local[2]") as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

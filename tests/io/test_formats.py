@@ -218,6 +218,7 @@ np.savez(sys.argv[2], points=nodes.points, probabilities=nodes.probabilities, of
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "ipc"])
 def test_standard_input(tmp_path, kind):
     plain = some_nodes("long")

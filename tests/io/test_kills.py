@@ -34,7 +34,10 @@ def write_slowly(path, data):
 pathlib.Path.write_bytes = write_slowly
 sys.exit(app.run(sys.argv[2:]))
 """
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of Windows are others")
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(sys.platform == "win32", reason="signals of Windows are others"),
+]
 
 
 def arguments(path, folder, checkpoint=True):

@@ -425,6 +425,7 @@ def test_what_does_not_fit_is_an_error():
         plot_elbow([])
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("module", ["matplotlib", "jinja2"])
 def test_a_missing_extra_says_what_to_install(module):
     code = f"import sys; sys.modules[{module!r}] = None\nimport probi.report"
@@ -432,6 +433,7 @@ def test_a_missing_extra_says_what_to_install(module):
     assert f"MissingExtraError: probi.report needs {module}: pip install 'probi[plot]'" in found.stderr
 
 
+@pytest.mark.process
 def test_pyplot_stays_out(tmp_path):
     code = (
         "import sys, probi, probi.report as r\n"

@@ -108,7 +108,7 @@ def test_a_round_trip_changes_nothing(state, way):
         assert again.coreset() == summary.coreset()
         assert again.evaluate(CENTERS) == summary.evaluate(CENTERS)
     # They go on alike, and apart from each other.
-    more = uncertain(600, seed=30)
+    more = uncertain(200, seed=30)  # three leaves
     before = again.to_bytes()
     summary.update(more)
     assert again.to_bytes() == before

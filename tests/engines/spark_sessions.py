@@ -173,22 +173,18 @@ def summarize(master, folder, save, notes=None):
         return {"n_partitions": frame.rdd.getNumPartitions(), "told": told}
 
 
-def stream(folder, state, checkpoint, die=None):
-    """Read a stream to its end, or kill this process before or after the summary of a batch is saved."""
+def stream(folder, state, checkpoint, batch):
+    """Read a stream, and kill this process before the summary of a batch is saved."""
     from probi import Summary
 
     save = Summary.save
 
     def dying(summary, path):
-        when, batch = die
         if summary.about["stream"]["batch"] == batch:
-            if when == "after":
-                save(summary, path)
             os.kill(os.getpid(), signal.SIGKILL)
         save(summary, path)
 
-    if die:
-        Summary.save = dying
+    Summary.save = dying
     with session("local[2]") as spark:
         return run_stream(spark, folder, state, checkpoint)
 

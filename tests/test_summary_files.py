@@ -133,6 +133,7 @@ def test_bytes_may_come_as_a_view():
         assert Summary.from_bytes(kind(data)).to_bytes() == data
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.integers(0, 300), st.integers(15, 300), st.sampled_from(PRESETS), st.sampled_from([np.float32, np.float64]))
 def test_to_stop_and_go_on_from_bytes_is_to_go_on(n, step, preset, dtype):

@@ -200,6 +200,7 @@ def test_the_table_of_the_demo():
     assert -180 <= min(table["lon"].to_pylist()) <= max(table["lon"].to_pylist()) < 0
 
 
+@pytest.mark.slow
 def test_the_demo(tmp_path, capsys):
     out = tmp_path / "demo"
     ran = probi(capsys, "demo", "-o", out)

@@ -76,6 +76,7 @@ def check_every_stop(tmp_path, inputs, **options):
     return expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["parquet", "csv", "csv.gz", "arrow", "arrows"])
 def test_one_file(tmp_path, monkeypatch, format):
     tiny(monkeypatch, 19, block=380)
@@ -100,6 +101,7 @@ def with_faults(columns):
 SKIPPING = {"on_bad": "skip", "missing": "skip-row"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["groups", "long"])
 def test_several_files_with_rejected_rows(tmp_path, monkeypatch, layout):
     tiny(monkeypatch, 7, block=120)
@@ -139,6 +141,7 @@ def test_standard_input_that_comes_again(tmp_path, monkeypatch):
     assert rejected.count(b"standard input") > 2
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(st.lists(st.tuples(st.integers(1, 6), st.integers(2, 30)), max_size=4), st.sampled_from(["csv", "parquet"]))
 def test_any_stops_and_other_batches_after_each(stops, format):

@@ -18,6 +18,8 @@ from probi.report import Borderline, Story, write_report
 from probi.report._words import fixed, number, percent, plus_minus, short
 from probi.report.page import render_report
 
+pytestmark = pytest.mark.slow
+
 STORY = Story("Sensors", {"file": "a.csv", "rows": "1,200"}, {"seed": "7"}, "probi cluster a.csv -k 3 --seed 7")
 EVIL = "<script>alert(1)</script>"
 EVILS = [EVIL, '" onload="alert(2)', "$x_{", "&lt;b&gt;", "</svg><img src=x onerror=alert(3)>", "]]>", "{{ 7 * 7 }}"]

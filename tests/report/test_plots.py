@@ -22,6 +22,8 @@ from probi.report import plot_clusters, plot_cost_split, plot_elbow, plot_profil
 from probi.report._clusters import MOST_REALIZATIONS, apart
 from probi.report._style import color, marker
 
+pytestmark = pytest.mark.slow
+
 
 def uncertain(d=2, n=40, k=3, seed=0):
     """Nodes with different weights and probabilities, and a solution."""

@@ -18,7 +18,7 @@ NUMBA_CACHE_DIR := $(shell $(PYTHON) tools/kernel_cache.py)
 export NUMBA_CACHE_DIR
 
 # A process for each core; what shares a Spark session, a Dask cluster or a file's fixtures runs in the same one.
-PYTEST := $(BIN)/python -m pytest -q -n auto --dist loadgroup --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder
 # Python keeps what it compiled, and pytest the tests that it rewrote: half of the time of collecting them.
 unexport PYTHONDONTWRITEBYTECODE
 

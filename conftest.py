@@ -13,20 +13,21 @@ from kernel_cache import cache_folder
 
 os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_folder()))
 
-# Marks of tests that share something expensive, in the order in which their groups start: the longest first.
-SHARING = ("spark", "dask", "browser")
-# Examples that need an engine, by what is in the path of their file.
-ENGINES_OF_EXAMPLES = {
-    "/engines/spark/": "spark",
-    "/engines/dask/": "dask",
-    "/docs/dask.md": "dask",
-    "/docs/guide/scaling-out.md": "dask",
-}
+# Files whose tests share something expensive, by what is in their path; the group that takes longest stands first.
+SHARING = {"spark": ("/engines/test_spark", "/engines/spark/"), "dask": ("/engines/test_dask", "/engines/dask/")}
+# Pages with examples that need an engine.
+PAGES = {"docs/dask.md": "dask", "docs/guide/scaling-out.md": "dask"}
 
 # Settings of the site, and what is made when it is built: no examples of ours.
 collect_ignore_glob = ["docs/*.py", "docs/_*", "docs/gallery/*", "docs/reference/generated/*"]
 
 
+def group_of(file: str) -> str:
+    """What runs in one process: all files that need the same engine; else a file, because it shares its fixtures."""
+    return PAGES.get(file) or next((name for name, parts in SHARING.items() if any(p in file for p in parts)), file)
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Processes of -n auto: one for each core that may be used, also where two of them share a physical one."""
     if hasattr(os, "sched_getaffinity"):
@@ -34,26 +35,33 @@ def pytest_xdist_auto_num_workers() -> int:
     return os.cpu_count() or 1
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark examples that need an engine; say what runs in one process, and what starts first.
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With --dist loadfile, files of an engine go to one process: they share its session.
 
-    With --dist loadgroup all that needs Spark runs in one process and shares one session, the same for Dask and for the
-    browser; of the rest a file is a group, because it shares its fixtures. Long groups start first: a long one that
-    starts last is waited for.
+    Not xdist's own loadgroup: with pytest 9 it does not see the groups, and says nothing.
     """
+    from xdist.scheduler import LoadFileScheduling
+
+    class LoadGroups(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(super()._split_scope(nodeid))
+
+    return LoadGroups(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+@pytest.hookimpl(tryfirst=True)  # before others select by marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark examples that need an engine, and put long groups first: one that starts last is waited for."""
     ranks: dict[str, int] = {}
     for item in items:
-        if isinstance(item, pytest.DoctestItem):
-            for part, engine in ENGINES_OF_EXAMPLES.items():
-                if part in item.path.as_posix():
-                    item.add_marker(engine)
+        group = group_of(item.nodeid.partition("::")[0])
+        if isinstance(item, pytest.DoctestItem) and group in SHARING:
+            item.add_marker(group)
         marks = {mark.name for mark in item.iter_markers()}
-        group = next((name for name in SHARING if name in marks), item.path.as_posix())
-        item.add_marker(pytest.mark.xdist_group(group))
-        rank = SHARING.index(group) if group in SHARING else len(SHARING) + marks.isdisjoint({"slow", "process"})
+        rank = [*SHARING].index(group) if group in SHARING else 2 + marks.isdisjoint({"browser", "process", "slow"})
         ranks[group] = min(rank, ranks.get(group, rank))
-    items.sort(key=lambda item: ranks[item.get_closest_marker("xdist_group").args[0]])
+    items.sort(key=lambda item: ranks[group_of(item.nodeid.partition("::")[0])])
 
 
 @pytest.fixture(scope="session")

@@ -16,9 +16,17 @@ STAND_IN ?=
 # Numba's cache does not notice a change in another file's callee, so its folder is named after the kernels' contents.
 NUMBA_CACHE_DIR := $(shell $(PYTHON) tools/kernel_cache.py)
 export NUMBA_CACHE_DIR
+# Said when all that most tests need is in there; relative, because a target has no spaces.
+COMPILED := .cache/numba/$(lastword $(notdir $(NUMBA_CACHE_DIR)))
+KERNELS := $(COMPILED)/float64.compiled $(COMPILED)/float32.compiled
+
+# A process for each core; what shares a Spark session, a Dask cluster or a file's fixtures runs in the same one.
+PYTEST := $(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder
+# Python keeps what it compiled, and pytest the tests that it rewrote: half of the time of collecting them.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test docs bench paper lint format clean
+.PHONY: help demo check test core docs bench paper lint format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -26,13 +34,21 @@ help:  ## list the targets
 demo: $(READY)  ## cluster the forecasts of hurricane Otis
 	$(BIN)/probi demo -o results/otis
 
+check: $(READY)  ## what to run before each commit: lint, and the core tests beside it
+	@$(MAKE) --no-print-directory --jobs 2 lint core
+
 test: $(READY)  ## lint, then all tests, the examples in docstrings, README and docs
-	@$(MAKE) --no-print-directory --jobs 2 lint kernels-float64 kernels-float32
-	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder
+	@$(MAKE) --no-print-directory --jobs 2 lint $(KERNELS)
+	$(PYTEST)
+
+# No engines, no browser, no processes of their own, nothing that takes seconds.
+core: $(KERNELS)
+	HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),check) $(PYTEST) -m "not slow and not process and not dask and not spark and not browser"
 
 # Compiled once here, and not by each process of the tests that needs them.
-kernels-%: $(READY)
+$(COMPILED)/%.compiled: $(READY)
 	$(BIN)/python tools/compile_kernels.py $*
+	@mkdir -p $(@D) && touch $@
 
 docs: $(READY)  ## the site, in docs/_build/html; warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going --nitpicky --quiet -b html -d docs/_build/doctrees docs docs/_build/html

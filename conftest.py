@@ -1,6 +1,7 @@
 """Before anything imports Numba: a cache folder that belongs to these kernels (see tools/kernel_cache.py).
 
-It stands at the root, not in tests/, because the examples in src/ and in the README run kernels too.
+Then which tests run where, and the sessions of Spark and Dask that all of them share. It stands at the root, not in
+tests/, because the examples in src/ and on the pages run kernels and engines too.
 """
 
 import os
@@ -12,22 +13,69 @@ from kernel_cache import cache_folder
 
 os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_folder()))
 
+# Files whose tests share something expensive, by what is in their path; the group that takes longest stands first.
+SHARING = {"spark": ("/engines/test_spark", "/engines/spark/"), "dask": ("/engines/test_dask", "/engines/dask/")}
+# Pages with examples that need an engine.
+PAGES = {"docs/dask.md": "dask", "docs/guide/scaling-out.md": "dask"}
+
 # Settings of the site, and what is made when it is built: no examples of ours.
 collect_ignore_glob = ["docs/*.py", "docs/_*", "docs/gallery/*", "docs/reference/generated/*"]
 
 
+def group_of(file: str) -> str:
+    """What runs in one process: all files that need the same engine; else a file, because it shares its fixtures."""
+    return PAGES.get(file) or next((name for name, parts in SHARING.items() if any(p in file for p in parts)), file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Processes of -n auto: one for each core that may be used, also where two of them share a physical one."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With --dist loadfile, files of an engine go to one process: they share its session.
+
+    Not xdist's own loadgroup: with pytest 9 it does not see the groups, and says nothing.
+    """
+    from xdist.scheduler import LoadFileScheduling
+
+    class LoadGroups(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(super()._split_scope(nodeid))
+
+    return LoadGroups(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+@pytest.hookimpl(tryfirst=True)  # before others select by marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark examples that need an engine, and put long groups first: one that starts last is waited for."""
+    ranks: dict[str, int] = {}
+    for item in items:
+        group = group_of(item.nodeid.partition("::")[0])
+        if isinstance(item, pytest.DoctestItem) and group in SHARING:
+            item.add_marker(group)
+        marks = {mark.name for mark in item.iter_markers()}
+        rank = [*SHARING].index(group) if group in SHARING else 2 + marks.isdisjoint({"browser", "process", "slow"})
+        ranks[group] = min(rank, ranks.get(group, rank))
+    items.sort(key=lambda item: ranks[group_of(item.nodeid.partition("::")[0])])
+
+
 @pytest.fixture(scope="session")
-def _session_of_examples() -> Iterator[Any]:
-    """The Spark session of examples; where it cannot be, they are skipped."""
+def spark() -> Iterator[Any]:
+    """The Spark session that all tests and examples of a process share; where it cannot be, they are skipped."""
     from engines import spark_sessions
 
     spark_sessions.need_spark()
-    with spark_sessions.session("local[1]") as started:
+    with spark_sessions.session("local[2]") as started:
         yield started
 
 
 @pytest.fixture(autouse=True)
 def _names_in_examples(request: pytest.FixtureRequest, doctest_namespace: dict[str, Any]) -> None:
     """Examples on Spark know the session as it is called everywhere."""
-    if isinstance(request.node, pytest.DoctestItem) and "/engines/spark/" in request.node.path.as_posix():
-        doctest_namespace["spark"] = request.getfixturevalue("_session_of_examples")
+    if isinstance(request.node, pytest.DoctestItem) and request.node.get_closest_marker("spark"):
+        doctest_namespace["spark"] = request.getfixturevalue("spark")

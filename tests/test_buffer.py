@@ -24,6 +24,7 @@ def test_an_empty_buffer_has_no_nodes():
     assert len(Buffer.of(certain(3)[:0])) == 0
 
 
+@pytest.mark.slow
 @given(st.lists(nodes(dimension=2, min_size=0, max_size=4), min_size=1, max_size=8), st.sampled_from("fd"))
 def test_nodes_come_out_as_they_went_in(parts, dtype):
     parts = [build(part, [float(i) for i in range(len(part))], dtype) for part in parts if part]

@@ -35,6 +35,7 @@ def Model(request):  # noqa: N802
     return request.param
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["default", "paper"])
 def test_scikit_learns_checks_pass(Model, preset):
     with warnings.catch_warnings():
@@ -140,6 +141,7 @@ def test_too_few_distinct_points_warn_and_give_valid_output(Model):
     np.testing.assert_array_equal(model.predict(points), model.labels_)
 
 
+@pytest.mark.slow
 def test_same_bits_for_any_number_of_threads(Model):
     rng = np.random.default_rng(0)
     nodes = Nodes.from_dense(rng.standard_normal((30_000, 4, 5)))

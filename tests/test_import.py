@@ -10,6 +10,8 @@ import pytest
 
 import probi
 
+pytestmark = pytest.mark.process
+
 # SciPy is not among them: Numba imports its bare package to look at the version. probi must not add to that.
 OPTIONAL = ("sklearn", "pyarrow", "matplotlib", "dask", "distributed", "pyspark", "pandas", "jinja2", "typer", "rich")
 

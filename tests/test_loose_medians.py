@@ -47,12 +47,14 @@ def check_certificate(some, tol):
     return reached
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(st.integers(1, 4).flatmap(lambda d: node(d, most=8)), st.sampled_from(TOLERANCES))
 def test_plain_steps_certify_what_they_say(some, tol):
     check_certificate(some, tol)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tol", TOLERANCES)
 @pytest.mark.parametrize(("m", "d"), [(3, 2), (6, 3), (10, 9), (30, 2)])
 def test_plain_steps_certify_random_nodes_and_nearly_always_get_there(m, d, tol):

@@ -113,6 +113,7 @@ def test_medians_and_spreads_are_near_the_best():
 # -- step 2 -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "n_centers"), [(100, 8), (20_000, 16)])
 def test_bicriteria_centers_cost_a_constant_times_the_smallest(n, n_centers):
     X, _ = blobs(n=n, k=4, m=1, scale=3.0)
@@ -125,6 +126,7 @@ def test_bicriteria_centers_cost_a_constant_times_the_smallest(n, n_centers):
         assert expected_cost(places, centers) <= 1.5 * best
 
 
+@pytest.mark.slow
 def test_a_small_cluster_far_away_gets_a_center():
     """A sample misses it; the second half of Indyk's speed-up does not."""
     X = rng().normal(size=(50_000, 2))
@@ -213,6 +215,7 @@ def adversaries(some, k):
         yield random_centers(some, k, seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SETS)
 def test_the_promise_is_kept(name):
     some, k, epsilon = SETS[name](), 3, 0.5
@@ -230,6 +233,7 @@ def test_the_promise_is_kept(name):
     assert broken == 0
 
 
+@pytest.mark.slow
 def test_a_coreset_is_smaller_than_the_data_where_it_can_be():
     some = tails(60_000)
     sizes = [len(quiet(some, 2, epsilon, 0.1, 0)) for epsilon in (0.9, 0.5, 0.2)]
@@ -321,6 +325,7 @@ def test_errors_of_coresets_of_coresets_multiply():
     assert worst(some, two) < 0.2
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(st.floats(0.01, 0.99), st.floats(0.001, 0.999))
 def test_shares_of_a_promise_keep_it(epsilon, delta):

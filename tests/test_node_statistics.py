@@ -116,6 +116,7 @@ def test_parts_carry_what_was_computed():
     assert_array_equal(whole.reweighted([1, 1, 1]).statistic("pair", never)[1], pair[1])
 
 
+@pytest.mark.slow
 @given(nodes(min_size=2), st.data())
 def test_carried_statistics_are_those_computed_afresh(some, data):
     cut = data.draw(st.integers(0, len(some)))

@@ -33,6 +33,7 @@ def commands(text):
             yield command, output
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(DOCS).as_posix())
 def test_commands_print_what_the_page_shows(page, tmp_path):
     # Without a buffer results and talk come in the order in which a terminal shows them.

@@ -397,6 +397,7 @@ def run_python(code, source=SOURCE, **environment):
     return done.stdout.strip()
 
 
+@pytest.mark.process
 def test_a_call_at_the_end_of_the_interpreter_still_works():
     code = """
 import atexit
@@ -421,6 +422,7 @@ print(type(statistics.node_moments._cache).__name__, nodes.variances.tolist())
 """
 
 
+@pytest.mark.process
 def test_without_a_folder_for_the_cache_kernels_are_compiled_all_the_same(tmp_path):
     package, a_file = tmp_path / "src" / "probi", tmp_path / "file"
     shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
@@ -431,6 +433,7 @@ def test_without_a_folder_for_the_cache_kernels_are_compiled_all_the_same(tmp_pa
     assert run_python(ONE_COMPUTATION, package, **no_folder) == "NullCache [1.0, 0.0]"
 
 
+@pytest.mark.process
 def test_with_a_folder_for_the_cache_kernels_are_kept_there(tmp_path):
     assert run_python(ONE_COMPUTATION, NUMBA_CACHE_DIR=str(tmp_path)) == "KernelCache [1.0, 0.0]"
     assert list(tmp_path.rglob("*node_moments*.nbc"))

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).parents[1] / "docs"
 spec = importlib.util.spec_from_file_location("draw", DOCS / "pictures" / "draw.py")
 draw = importlib.util.module_from_spec(spec)

@@ -138,6 +138,7 @@ def test_weights_are_for_nodes_that_may_be_absent(reduced):
     assert_allclose(coreset.weights.sum(), 50.0, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_costs_are_right_on_average():
     some = uncertain()
     rng = np.random.default_rng(9)

@@ -38,6 +38,7 @@ def tiny_instances(spread):
         yield X, shares / shares.sum(axis=1, keepdims=True), 1.0 + np.arange(n) % 3, int(rng.integers(1, 4))
 
 
+@pytest.mark.slow
 # Starts are tried on medians: where nodes are as wide as the gaps between them, the best there need not be the best.
 @pytest.mark.parametrize(("spread", "above"), [(0.0, 1e-9), (0.02, 0.01), (0.5, 0.05)])
 def test_tiny_instances_are_solved_as_well_as_by_trying_all_realizations(spread, above):
@@ -102,6 +103,7 @@ def test_as_many_centers_as_certain_nodes_cost_nothing(preset):
     assert_array_equal(np.sort(found.labels), np.arange(9))
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.lists(points(2), min_size=2, max_size=5, unique=True), st.integers(0, 99))
 def test_as_many_centers_as_distinct_nodes_cost_nothing(places, number):
@@ -191,6 +193,7 @@ def test_float32_nodes_are_solved_like_float64_ones(preset):
     assert_allclose(single.cost, double.cost, rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_bits_do_not_depend_on_the_number_of_threads(preset):
     X = np.random.default_rng(6).normal(size=(9_000, 3, 20))

@@ -28,6 +28,7 @@ N = {"default": 4500, "paper": 700}
 # -- what must not matter: batches and threads ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("preset", PRESETS)
@@ -42,6 +43,7 @@ def test_the_size_of_batches_does_not_matter(preset, kind, dtype):
 WHOLE = {(preset, kind): summarized(KINDS[kind](700), preset=preset) for preset in PRESETS for kind in KINDS}
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.lists(st.integers(0, 700)), st.sampled_from(PRESETS), st.sampled_from(sorted(KINDS)))
 def test_any_split_gives_the_same_bytes(cuts, preset, kind):
@@ -52,6 +54,7 @@ def test_any_split_gives_the_same_bytes(cuts, preset, kind):
     assert summary.to_bytes() == WHOLE[preset, kind].to_bytes()
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(nodes(dimension=2), st.integers(1, 9), st.sampled_from(PRESETS), st.sampled_from("fd"), st.data())
 def test_any_nodes_in_any_split_keep_their_mass(some, step, preset, dtype, data):
@@ -198,6 +201,7 @@ def test_nodes_of_the_coreset_are_nodes_of_the_stream():
     assert all(part.points.tobytes() + part.probabilities.tobytes() in known for part in summarized(some).coreset())
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_stream():
     # At most an unfilled leaf, and fan_in - 1 coresets a level.
     fan_in, size, n, step = 4, 4, 20_000, 1000
@@ -318,6 +322,7 @@ def test_a_leaf_without_any_weight_does_no_harm(preset):
 # -- evaluate and solve -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_estimate_of_a_cost_is_as_near_as_its_standard_error_says(kind):
     some = KINDS[kind](6000)

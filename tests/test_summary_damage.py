@@ -310,6 +310,7 @@ def test_a_header_that_is_no_header_is_an_error(text):
     assert_refused_in_words(signed(written(table.replace_schema_metadata(metadata))))
 
 
+@pytest.mark.slow
 def test_flipped_bits_with_a_right_checksum_are_errors_or_other_numbers():
     # Not what an accident does; but no bytes may raise anything else than an InputError.
     rng = np.random.default_rng(1)

@@ -108,7 +108,7 @@ def test_a_round_trip_changes_nothing(state, way):
         assert again.coreset() == summary.coreset()
         assert again.evaluate(CENTERS) == summary.evaluate(CENTERS)
     # They go on alike, and apart from each other.
-    more = uncertain(600, seed=30)
+    more = uncertain(200, seed=30)  # three leaves
     before = again.to_bytes()
     summary.update(more)
     assert again.to_bytes() == before
@@ -133,6 +133,7 @@ def test_bytes_may_come_as_a_view():
         assert Summary.from_bytes(kind(data)).to_bytes() == data
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.integers(0, 300), st.integers(15, 300), st.sampled_from(PRESETS), st.sampled_from([np.float32, np.float64]))
 def test_to_stop_and_go_on_from_bytes_is_to_go_on(n, step, preset, dtype):
@@ -174,6 +175,7 @@ print(hashlib.sha256(STATES["default mixed"]().to_bytes() + STATES["paper levels
 """
 
 
+@pytest.mark.process
 def test_two_processes_give_the_same_bytes(tmp_path):
     environment = os.environ | {
         "PYTHONPATH": str(Path(probi.__file__).resolve().parent.parent),

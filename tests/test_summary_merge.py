@@ -50,6 +50,7 @@ def keys(summary):
 # -- the order --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("preset", PRESETS)
 def test_the_order_of_merges_does_not_matter(preset, kind):
@@ -95,6 +96,7 @@ def test_two_seeds_may_have_the_same_shard_numbers():
     assert merged([first, second]).n_nodes == 300
 
 
+@pytest.mark.slow
 def test_groups_of_neighbours_become_one_block():
     parts, _ = shards()
     assert keys(merged(parts[:3])) == [(number, 0, 0, 0) for number in range(3)]
@@ -108,6 +110,7 @@ def test_groups_of_neighbours_become_one_block():
 # -- what the merged summary says -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_parts", [2, 7, 8, 11, 16])
 @pytest.mark.parametrize("preset", PRESETS)
 def test_counters_are_sums(preset, n_parts):
@@ -122,6 +125,7 @@ def test_counters_are_sums(preset, n_parts):
         assert len(whole.coreset()) == 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_each", [30, 700])
 def test_costs_are_as_near_to_the_truth_as_those_of_one_long_stream(n_each):
     deviations = []
@@ -232,6 +236,7 @@ def test_a_block_of_empty_summaries_can_be_read_into(preset):
 # -- reading on -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_parts", [2, 8, 9, 16])
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_merged_summary_reads_on(preset, n_parts):

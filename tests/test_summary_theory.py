@@ -36,6 +36,7 @@ def test_a_stream_is_reduced_level_by_level(streamed):
     assert "within 0.9 but for a chance of 0.5" in repr(streamed)
 
 
+@pytest.mark.slow
 def test_the_promise_is_kept_over_the_stream(streamed):
     some = tails()
     found = solve(streamed, 1, random_state=0).centers

@@ -68,6 +68,7 @@ def looks(summary):
     return summary.to_bytes(), repr(summary), summary.lower_bound, summary.coreset()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("error", "n_jobs"), [(MemoryError, 1), (KeyboardInterrupt, 1), (KeyboardInterrupt, 2)])
 @pytest.mark.parametrize("when", [1, 3, 17, 20])
 @pytest.mark.parametrize("preset", PRESETS)
@@ -122,6 +123,7 @@ def one_summary(n, preset):
     return summarized(uncertain(n), 500, preset=preset)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("n", [6, 50, 2300])
 @pytest.mark.parametrize("factor", [0.5, 3, np.float32(0.25), np.int64(2), 1e-6])

@@ -178,6 +178,7 @@ def large_node(draw):
     return [(x, p / (8 * m)) for x, p in zip(points, chances, strict=True)], centers
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(large_node(), st.integers(1, 12), st.integers(0, 5), st.sampled_from([1, 8]))
 def test_no_center_sees_more_than_the_certified_bound(case, most, seed, candidates):

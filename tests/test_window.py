@@ -56,6 +56,7 @@ def chosen_by_hand(times, period, n_periods):
 # -- which nodes count ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     st.lists(st.integers(-40, 90), min_size=1, max_size=40),
@@ -155,6 +156,7 @@ def test_as_good_as_a_plain_summary_of_the_nodes_that_count():
 # -- what does not matter ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["default", "paper"])
 @pytest.mark.parametrize("step", [1, 7, 100, 999])
 def test_any_split_gives_the_same_bytes(preset, step):
@@ -365,6 +367,7 @@ def test_an_update_that_fails_half_way_changes_nothing(monkeypatch):
 # -- words, copies and files ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_words():
     found = window(period=np.timedelta64(1, "D"), n_periods=1000, preset="paper")
     found.update(uncertain(5000), np.datetime64("2026-03-01T07"))
@@ -508,6 +511,7 @@ def test_a_summary_that_is_a_window_is_said_to_be_one(tmp_path, state):
         Summary.load(tmp_path / "w")
 
 
+@pytest.mark.process
 def test_the_same_bytes_in_another_process():
     code = (
         "import sys, numpy as np; sys.path[:0] = ['.']\n"

@@ -253,6 +253,7 @@ def test_what_is_no_number_of_clusters(path, capsys, text):
 # -- spaces -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", ["standard", "robust"])
 def test_scales(tmp_path, capsys, scale):
     columns = COLUMNS | {"x1": [1000 * x for x in COLUMNS["x1"]]}
@@ -300,6 +301,7 @@ def test_longitude_and_latitude(tmp_path, capsys):
 # -- pipes, formats, streams ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_standard_input_gz_and_a_file_are_the_same(path, tmp_path, capsys, monkeypatch):
     data = csv_text(COLUMNS).encode()
     (tmp_path / "x.csv.gz").write_bytes(gzip.compress(data))
@@ -348,6 +350,7 @@ def test_without_an_assignment(path, tmp_path, capsys):
     assert "assign" not in values["timings"]
 
 
+@pytest.mark.slow
 def test_two_runs_write_the_same_bytes_the_report_too(path, tmp_path, capsys):
     for name in ("a", "b"):
         assert probi(capsys, "cluster", path, "-k", "2,3", *SETTINGS, "-o", tmp_path / name, "-q").code == 0

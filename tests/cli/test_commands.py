@@ -79,6 +79,7 @@ def test_solve_says_if_there_are_too_few_nodes(tmp_path, capsys):
     assert str(tmp_path / "x.probi") in said
 
 
+@pytest.mark.slow
 def test_merge_in_any_order(tmp_path, capsys, summarized):
     parts = []
     for i in range(3):

@@ -122,6 +122,7 @@ def test_completion(monkeypatch, capsys, words, offered):
     assert set(probi(capsys).out.split()) == set(offered)
 
 
+@pytest.mark.process
 def test_the_script_of_the_completion():
     ran = probi_process("--show-completion", "bash")
     assert ran.code == 0

@@ -33,6 +33,7 @@ def python(program, *arguments, **options):
     return Ran(ended.returncode, ended.stdout.decode(), ended.stderr.decode())
 
 
+@pytest.mark.process
 def test_a_pipe_in_and_a_pipe_out(path):
     with path.open("rb") as file:
         ran = probi_process("cluster", "-", "-k", "2", "--n-init", "1", "--json", stdin=file)
@@ -41,13 +42,10 @@ def test_a_pipe_in_and_a_pipe_out(path):
     assert line == "standard input: layout points (each row a certain node); 2 features (x, y)."
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [(("check", "x.csv"), 0), (("check", "missing.csv"), 2)],
-)
-def test_exit_codes_of_the_process(path, arguments, code):
-    ran = probi_process(*arguments, cwd=path.parent)
-    assert ran.code == code
+@pytest.mark.process
+def test_the_exit_code_of_the_process(path):
+    ran = probi_process("check", "missing.csv", cwd=path.parent)
+    assert ran.code == 2
     assert "Traceback" not in ran.err
 
 
@@ -90,6 +88,7 @@ def in_terminal(*arguments):
     return shown.decode(), out
 
 
+@pytest.mark.process
 @posix
 def test_a_bar_in_a_terminal(path):
     shown, out = in_terminal("cluster", path, "-k", "2", "--n-init", "1")
@@ -99,6 +98,7 @@ def test_a_bar_in_a_terminal(path):
     assert out.startswith("2 clusters")
 
 
+@pytest.mark.process
 @posix
 def test_no_bar_where_it_is_quiet_or_no_terminal(path):
     shown, out = in_terminal("cluster", path, "-k", "2", "--n-init", "1", "-q")
@@ -108,27 +108,33 @@ def test_no_bar_where_it_is_quiet_or_no_terminal(path):
     assert ran.err == f"{path}: layout points (each row a certain node); 2 features (x, y).\n"
 
 
+@pytest.mark.process
 @posix
 @pytest.mark.parametrize(
-    "arguments",
-    [("cluster", "x.csv", "-k", "1:6", "--n-init", "1", "-q"), ("check", "bad.csv", "-q"), ("info", "x.csv")],
+    ("arguments", "wait"),
+    [
+        (("cluster", "x.csv", "-k", "1:6", "--n-init", "1", "-q"), True),
+        (("cluster", "x.csv", "-k", "1:6", "--n-init", "1", "-q"), False),
+        (("check", "bad.csv", "-q"), True),
+        (("info", "x.csv"), False),
+    ],
 )
-def test_a_reader_that_has_enough(path, arguments):
-    """As with | head -1, at once or at the end: no traceback."""
+def test_a_reader_that_has_enough(path, arguments, wait):
+    """As with | head -1, after the first line or at once: no traceback."""
     write(path.parent / "bad.csv", {"x": [1.0, 2.0, "red"] * 700})
-    for wait in (True, False):
-        process = subprocess.Popen(
-            command(*arguments), cwd=path.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=BUFFERED
-        )  # fmt: skip
-        if wait:
-            assert process.stdout.readline()
-        process.stdout.close()
-        err = process.stderr.read().decode()
-        process.stderr.close()
-        process.wait(timeout=30)
-        assert err == ""
+    process = subprocess.Popen(
+        command(*arguments), cwd=path.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=BUFFERED
+    )
+    if wait:
+        assert process.stdout.readline()
+    process.stdout.close()
+    err = process.stderr.read().decode()
+    process.stderr.close()
+    process.wait(timeout=30)
+    assert err == ""
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 def test_standard_output_on_a_full_disk(path):
     with Path("/dev/full").open("wb") as full:
@@ -156,6 +162,7 @@ sys.exit(app.run(sys.argv[1:]))
 """
 
 
+@pytest.mark.process
 def test_without_the_extra_plot_all_but_the_report_is_written(path, tmp_path):
     out = tmp_path / "out"
     ran = python(WITHOUT, "cluster", path, "-k", "2", "--n-init", "1", "-o", out)
@@ -167,6 +174,7 @@ def test_without_the_extra_plot_all_but_the_report_is_written(path, tmp_path):
     assert json.loads((out / "result.json").read_text())["n_clusters"] == 2
 
 
+@pytest.mark.process
 def test_commands_start_without_matplotlib_and_scikit_learn(path):
     program = (
         "import sys; from probi.cli import app; code = app.run(sys.argv[1:]); "
@@ -192,6 +200,7 @@ def test_the_table_of_the_demo():
     assert -180 <= min(table["lon"].to_pylist()) <= max(table["lon"].to_pylist()) < 0
 
 
+@pytest.mark.slow
 def test_the_demo(tmp_path, capsys):
     out = tmp_path / "demo"
     ran = probi(capsys, "demo", "-o", out)

@@ -31,6 +31,8 @@ import dask.dataframe as dd  # noqa: E402
 from probi.engines import dask as on_dask  # noqa: E402
 from probi.engines.dask import summaries  # noqa: E402
 
+pytestmark = pytest.mark.dask
+
 SETTINGS = {"size": 40, "random_state": 5}
 
 
@@ -43,6 +45,13 @@ def cluster(n_workers, threads=1):
 @pytest.fixture(scope="module")
 def client():
     with cluster(2) as workers, distributed.Client(workers) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def other():
+    """One worker of three threads, known to nobody by default."""
+    with cluster(1, threads=3) as workers, distributed.Client(workers, set_as_default=False) as client:
         yield client
 
 
@@ -251,13 +260,12 @@ def summarized(folder, **options):
     return on_dask.summarize(folder, 10, random_state=0, part_bytes=1, layout="groups", group_size=10, **options)
 
 
-def test_the_same_bytes_whoever_does_the_work(folder, client):
+def test_the_same_bytes_whoever_does_the_work(folder, client, other):
     seen = []
     first = summarized(folder, client=client, on_part=lambda n_done, n: seen.append((n_done, n)))
     assert first.n_nodes == 6400
     assert seen == [(i + 1, 32 * 3) for i in range(32 * 3)]
-    with cluster(1, threads=3) as workers, distributed.Client(workers, set_as_default=False) as other:
-        assert summarized(folder, client=other).to_bytes() == first.to_bytes()
+    assert summarized(folder, client=other).to_bytes() == first.to_bytes()
     for scheduler in ("threads", "synchronous"):
         with dask.config.set(scheduler=scheduler):
             assert summarized(folder).to_bytes() == first.to_bytes()
@@ -269,7 +277,7 @@ def test_the_same_bytes_whoever_does_the_work(folder, client):
     assert_allclose(costs[0], costs[1], rtol=0.01)
 
 
-def test_covertype_in_32_partitions(data_file, client, tmp_path):
+def test_covertype_in_32_partitions(data_file, client, other, tmp_path):
     import pyarrow.parquet as pq
 
     table = pq.read_table(data_file("covertype.parquet"))
@@ -278,8 +286,7 @@ def test_covertype_in_32_partitions(data_file, client, tmp_path):
         pq.write_table(table.slice(i * step, step), tmp_path / f"{i:02}.parquet")
     reading = {"layout": "groups", "group_size": 10, "part_bytes": 1}
     summary = on_dask.summarize(tmp_path, 20, random_state=0, client=client, **reading)
-    with cluster(1) as workers, distributed.Client(workers, set_as_default=False) as other:
-        assert on_dask.summarize(tmp_path, 20, random_state=0, client=other, **reading).to_bytes() == summary.to_bytes()
+    assert on_dask.summarize(tmp_path, 20, random_state=0, client=other, **reading).to_bytes() == summary.to_bytes()
     nodes = Nodes.concat(list(probi.io.read(tmp_path, layout="groups", group_size=10)))
     assert summary.n_nodes == len(nodes) == 58101
     local = Summary(20, random_state=0)
@@ -337,13 +344,12 @@ def test_a_file_that_was_replaced_is_read_again(client, tmp_path):
         assert solve(summary, 1).centers[0, 0] == value
 
 
-def test_a_long_frame_on_a_client_that_is_not_the_default_one(client):
+def test_a_long_frame_on_a_client_that_is_not_the_default_one(client, other):
     table = pd.DataFrame(columns_of(some_nodes("long", n=300), "long")).sample(frac=1, random_state=0)
     frame = dd.from_pandas(table, npartitions=4, sort=False)
     with dask.config.set(scheduler="threads"):
         expected = on_dask.summarize(frame, 3, layout="long", **SETTINGS)
-    with cluster(1) as workers, distributed.Client(workers, set_as_default=False) as other:
-        found = on_dask.summarize(frame, 3, layout="long", client=other, **SETTINGS)
+    found = on_dask.summarize(frame, 3, layout="long", client=other, **SETTINGS)
     assert found.to_bytes() == expected.to_bytes()
     assert found.about["counts"]["rows"] == len(table)
 

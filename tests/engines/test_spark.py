@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from engines.spark_sessions import need_spark, session
+from engines.spark_sessions import need_spark
 from numpy.testing import assert_array_equal
 from samples import as_lists, blobs
 from table_files import GROUP, as_nodes, columns_of, options_of, some_nodes, write
@@ -24,18 +24,20 @@ from pyspark.ml.feature import SQLTransformer  # noqa: E402
 from probi.engines import spark as on_spark  # noqa: E402
 from probi.engines.spark import summaries  # noqa: E402
 
-# Spark asks for an older pandas when it meets one, needed or not.
-pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+pytestmark = pytest.mark.spark
 
 CENTERS = np.array([[-5.0, 5.0], [0.0, 0.0], [6.0, 3.0]])
 NAN = float("nan")
 
 
-@pytest.fixture(scope="module")
-def spark():
-    # Small batches of rows, so that nodes go across their borders.
-    with session("local[2]", **{"spark.sql.execution.arrow.maxRecordsPerBatch": "50"}) as started:
-        yield started
+@pytest.fixture(autouse=True, scope="module")
+def small_batches(spark):
+    """Small batches of rows, so that nodes go across their borders."""
+    name = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    before = spark.conf.get(name)
+    spark.conf.set(name, "50")
+    yield
+    spark.conf.set(name, before)
 
 
 def frame_of(spark, columns, n_partitions=3, seed=0):

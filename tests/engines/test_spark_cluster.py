@@ -23,6 +23,8 @@ from probi import Nodes, Summary, expected_cost, solve
 
 need_spark()
 
+pytestmark = pytest.mark.spark
+
 N_PARTS, N_ROWS = 32, 200_000
 
 

@@ -6,7 +6,7 @@ import signal
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from engines.spark_sessions import answer, need_spark, run_stream, session
+from engines.spark_sessions import answer, need_spark, run_stream
 from table_files import as_nodes, columns_of, some_nodes, write
 
 from probi import InputError, Summary
@@ -17,17 +17,10 @@ from pyspark.errors import StreamingQueryException  # noqa: E402
 
 from probi.engines.spark import StreamingSummary  # noqa: E402
 
-# Spark asks for an older pandas when it meets one, needed or not.
-pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+pytestmark = pytest.mark.spark
 
 N_FILES = 4
 PLAIN = some_nodes("long", n=400)
-
-
-@pytest.fixture(scope="module")
-def spark():
-    with session("local[2]") as started:
-        yield started
 
 
 @pytest.fixture(scope="module")
@@ -70,15 +63,31 @@ def test_the_state_belongs_to_a_query(whole):
     assert told["state"]["query"] == told["query"]
 
 
-def test_each_node_is_counted_once_whatever_is_killed(spark, whole, folder, tmp_path):
+def test_each_node_is_counted_once_whatever_is_killed(spark, whole, folder, tmp_path, monkeypatch):
     state, checkpoint = tmp_path / "state.probi", tmp_path / "checkpoint"
-    for when, batch, n_before in (("before", 1, 100), ("after", 2, 300)):
-        ended = answer("stream", folder=str(folder), state=str(state), checkpoint=str(checkpoint), die=(when, batch))
-        assert ended == -signal.SIGKILL
-        assert Summary.load(state).n_nodes == n_before
-        # Spark has not noted the batch, and comes with it again.
+
+    def assert_not_noted(batch, n_nodes):
+        """Spark has not noted the batch, and comes with it again."""
+        assert Summary.load(state).n_nodes == n_nodes
         assert not (checkpoint / "commits" / str(batch)).exists()
         assert (checkpoint / "offsets" / str(batch)).exists()
+
+    # The whole process, before a batch is saved; then, in a session that lives on, the batch after it is saved.
+    ended = answer("stream", folder=str(folder), state=str(state), checkpoint=str(checkpoint), batch=1)
+    assert ended == -signal.SIGKILL
+    assert_not_noted(1, 100)
+    save = Summary.save
+
+    def fail(summary, path):
+        save(summary, path)
+        if summary.about["stream"]["batch"] == 2:
+            raise RuntimeError("failed after the batch was saved")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Summary, "save", fail)
+        with pytest.raises(StreamingQueryException, match="failed after"):
+            run_stream(spark, folder, state, checkpoint)
+    assert_not_noted(2, 300)
     told = run_stream(spark, folder, state, checkpoint)
     assert told["n_nodes"] == len(PLAIN)
     assert bytes_but_query(state) == bytes_but_query(whole[0] / "state.probi")

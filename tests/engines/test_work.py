@@ -35,6 +35,7 @@ def files(tmp_path):
     return files_of(path, layout="long")
 
 
+@pytest.mark.slow
 def test_a_tree_of_parts_is_the_summary_of_shards(files):
     parts = [files.run(RECIPE, number) for number in range(len(files.parts))]
     assert len(parts) > 20
@@ -59,6 +60,7 @@ def test_parts_of_one_part_are_the_summary_of_one_process(files, tmp_path):
     assert found.to_bytes() == plain.to_bytes()
 
 
+@pytest.mark.slow
 def test_what_a_tree_node_gets_does_not_grow_with_the_parts():
     """Complete groups of neighbours become one coreset of the same size; the audit sample is full from the start."""
     sizes = {}
@@ -91,6 +93,7 @@ def test_an_empty_part_between_does_not_hide_it(tmp_path):
         tree(parts)
 
 
+@pytest.mark.slow
 def test_rejected_rows_come_along_in_order(tmp_path):
     columns = COLUMNS | {"x0": [float("nan") if i % 97 == 5 else x for i, x in enumerate(COLUMNS["x0"])]}
     path = write(tmp_path / "x.parquet", columns, step=50)
@@ -152,6 +155,7 @@ def test_scales_without_a_row_to_estimate_them_from_are_an_error(tmp_path):
         files_of(path, scale="standard", missing="skip-row", features=["x", "y"])
 
 
+@pytest.mark.slow
 def test_sums_of_parts_are_the_sums_of_all(files, tmp_path):
     centers = (np.array([[-5.0, 0.0], [5.0, 0.0], [4.0, 1.0]]), np.array([[0.0, 0.0], [0.5, 0.0]]))
     task = Assign(centers)
@@ -169,6 +173,7 @@ def test_sums_of_parts_are_the_sums_of_all(files, tmp_path):
         assert found.most_between() == wanted.most_between()
 
 
+@pytest.mark.slow
 def test_scales_are_those_of_the_first_rows_in_every_part(tmp_path):
     path = write(tmp_path / "x.parquet", COLUMNS, step=50)
     reading = {"layout": "long", "scale": "standard"}

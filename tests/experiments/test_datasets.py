@@ -89,6 +89,7 @@ def test_a_missing_file_says_where_to_get_it(tmp_path, name):
     assert rows_of(ALL[name], tmp_path, may_stand_in=True) == (None, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_stand_ins_have_the_dimension_and_do_not_depend_on_the_cut(name):
     data_set = ALL[name]

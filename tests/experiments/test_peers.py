@@ -24,6 +24,7 @@ def test_uji(data_file):
     assert nodes.points.max() <= 0
 
 
+@pytest.mark.process
 def test_costs_and_failures_are_recorded(tmp_path, monkeypatch):
     few = otis_nodes()[:200]
     monkeypatch.setattr(peers, "RUNS", 1)

@@ -51,6 +51,7 @@ def results(tmp_path_factory):
     return folder, said
 
 
+@pytest.mark.process
 def test_the_paper_run_goes_on_and_adds_up(results):
     folder, said = results
     rows = read(folder / "paper_runs.csv")
@@ -66,6 +67,7 @@ def test_the_paper_run_goes_on_and_adds_up(results):
             assert row["peak_mb"] > 10
 
 
+@pytest.mark.process
 def test_the_page_of_the_paper(results):
     folder, _ = results
     text = pages.paper_page(folder)

@@ -8,6 +8,8 @@ from experiments import theory
 from experiments.theory_page import theory_page
 from probi import Nodes
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def small(monkeypatch):

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import error_line, files_of, probi, probi_process
+from commands import Ran, error_line, files_of, probi
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from samples import forking, in_child
 from table_files import columns_of, csv_text, some_nodes, tiny, write
 
 from probi import Summary, solve
@@ -76,6 +77,7 @@ def check_every_stop(tmp_path, inputs, **options):
     return expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["parquet", "csv", "csv.gz", "arrow", "arrows"])
 def test_one_file(tmp_path, monkeypatch, format):
     tiny(monkeypatch, 19, block=380)
@@ -100,6 +102,7 @@ def with_faults(columns):
 SKIPPING = {"on_bad": "skip", "missing": "skip-row"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["groups", "long"])
 def test_several_files_with_rejected_rows(tmp_path, monkeypatch, layout):
     tiny(monkeypatch, 7, block=120)
@@ -139,6 +142,7 @@ def test_standard_input_that_comes_again(tmp_path, monkeypatch):
     assert rejected.count(b"standard input") > 2
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(st.lists(st.tuples(st.integers(1, 6), st.integers(2, 30)), max_size=4), st.sampled_from(["csv", "parquet"]))
 def test_any_stops_and_other_batches_after_each(stops, format):
@@ -449,18 +453,23 @@ def test_a_folder_that_cannot_be_written(stopped, monkeypatch):
     assert stopped.checkpoint.read_bytes() == before
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no limits on files")
-def test_files_that_really_cannot_grow(tmp_path):
+@forking
+def test_files_that_really_cannot_grow(capsys, tmp_path):
     """A limit of the system on the size of files, which is met in the middle of a write."""
     import resource
 
     path = write(tmp_path / "x.parquet", {"x": np.random.default_rng(0).normal(size=4000)})
-    limit = 20_000
-    ended = probi_process(
-        "summarize", path, "-k", "2", "--size", "3000", "-q", "-o", tmp_path / "x.probi",
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
-        env=os.environ | {"NUMBA_DISABLE_CACHING": "1", "PYTHONDONTWRITEBYTECODE": "1"},
-    )  # fmt: skip
+    arguments = ("summarize", path, "-k", "2", "--size", "3000", "-q", "-o")
+
+    def limited():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+        return tuple(probi(capsys, *arguments, tmp_path / "x.probi"))
+
+    # Without a limit first: then no kernel has to be compiled and written to its cache below it.
+    assert probi(capsys, *arguments, tmp_path / "whole.probi").code == 0
+    assert (tmp_path / "whole.probi").stat().st_size > 20_000
+    (tmp_path / "whole.probi").unlink()
+    ended = Ran(*in_child(limited))
     assert error_line(ended, code=1) == f"{tmp_path / 'x.probi'}: File too large."
     assert [file.name for file in tmp_path.iterdir()] == ["x.parquet"]
 

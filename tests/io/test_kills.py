@@ -34,7 +34,10 @@ def write_slowly(path, data):
 pathlib.Path.write_bytes = write_slowly
 sys.exit(app.run(sys.argv[2:]))
 """
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of Windows are others")
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(sys.platform == "win32", reason="signals of Windows are others"),
+]
 
 
 def arguments(path, folder, checkpoint=True):
@@ -85,7 +88,7 @@ def test_kills_at_random_moments(data, tmp_path):
     path, expected = data
     checkpoint = tmp_path / "run.probi"
     draw = random.Random(0)
-    for _ in range(6):
+    for _ in range(4):
         process = start(arguments(path, tmp_path), pause=0.02)
         before = stamp(checkpoint)
         wait_for(lambda before=before, process=process: stamp(checkpoint) != before or process.poll() is not None)

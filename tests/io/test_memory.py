@@ -38,6 +38,7 @@ def peak(path, n):
     return float(megabytes)
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is asked of /proc")
 @pytest.mark.parametrize("format", ["parquet", "csv"])
 def test_memory_does_not_grow_with_the_file(tmp_path, format):

@@ -90,6 +90,7 @@ def test_rows_that_are_too_few_for_a_group_are_counted_once(tmp_path):
     assert sum(c.rows for c in counts) == 3 * (20 * GROUP - 1)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12),

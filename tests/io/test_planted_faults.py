@@ -9,6 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from table_files import Plain, as_nodes, assert_same, batches_of, csv_text, joined, tiny, write
 
+pytestmark = pytest.mark.slow
+
 INF = float("inf")
 MISSING = ("x missing", "y missing", "p missing", "w missing", "id missing")
 BAD = ("x inf", "y huge", "p negative", "p large", "w other")

@@ -79,6 +79,7 @@ def test_closing_early_ends_the_thread_and_closes_the_items():
     assert closed == ["probi-read"]
 
 
+@pytest.mark.slow
 def test_forgetting_it_ends_the_thread():
     for item in prefetched(range(1000)):
         if item == 3:
@@ -92,6 +93,7 @@ def test_nothing_starts_before_the_first_item_is_wanted():
     assert not readers()
 
 
+@pytest.mark.slow
 def test_a_reader_that_is_not_read_to_its_end(tmp_path, monkeypatch):
     monkeypatch.setattr("probi.io.csv.BLOCK", 64)
     path = write(tmp_path / "x.csv", {"x": [float(i) for i in range(3000)]})

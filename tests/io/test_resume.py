@@ -36,6 +36,7 @@ def check_every_stop(inputs, **options):
     return whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_one_file(tmp_path, monkeypatch, layout, format):
@@ -44,6 +45,7 @@ def test_one_file(tmp_path, monkeypatch, layout, format):
     check_every_stop(path, **options_of(layout))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["groups", "long"])
 def test_several_files_with_bad_rows(tmp_path, monkeypatch, layout):
     tiny(monkeypatch, 5, block=70)

@@ -19,6 +19,8 @@ from samples import blobs
 from probi import Nodes, solve
 from probi.report import Borderline, Story, write_report
 
+pytestmark = pytest.mark.browser
+
 CHROMIUM = shutil.which("chromium")
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",

@@ -1,5 +1,6 @@
 """What a report says, and that nothing in it can do harm."""
 
+import functools
 import html
 import re
 import threading
@@ -17,12 +18,15 @@ from probi.report import Borderline, Story, write_report
 from probi.report._words import fixed, number, percent, plus_minus, short
 from probi.report.page import render_report
 
+pytestmark = pytest.mark.slow
+
 STORY = Story("Sensors", {"file": "a.csv", "rows": "1,200"}, {"seed": "7"}, "probi cluster a.csv -k 3 --seed 7")
 EVIL = "<script>alert(1)</script>"
 EVILS = [EVIL, '" onload="alert(2)', "$x_{", "&lt;b&gt;", "</svg><img src=x onerror=alert(3)>", "]]>", "{{ 7 * 7 }}"]
 VOID = {"meta", "link", "br", "wbr", "img"}
 
 
+@functools.cache
 def make(n=60, k=3, d=3, seed=0):
     nodes = Nodes.from_dense(blobs(n=n, k=k, d=d, seed=seed, scale=9.0)[0])
     return [quiet_solve(nodes, k, random_state=0)], nodes
@@ -72,6 +76,19 @@ def read(results, nodes, story=STORY, **options):
     return Page(render_report(results, nodes, story, **options))
 
 
+@functools.cache
+def usual(n_results=1):
+    """The page of what :func:`make` makes, which several tests look at."""
+    results, nodes = make()
+    return render_report(results * n_results, nodes, STORY)
+
+
+@functools.cache
+def harmless_tags():
+    """Tags of a page without anything evil."""
+    return set(read(*make(d=2), features=["x", "y"]).tags)
+
+
 def pictures(text):
     return [ElementTree.fromstring(svg) for svg in re.findall(r"<svg.*?</svg>", text, re.DOTALL)]
 
@@ -80,8 +97,7 @@ def pictures(text):
 
 
 def test_a_page_is_well_formed_and_needs_nothing_else():
-    results, nodes = make()
-    text = render_report(results * 2, nodes, STORY)
+    text = usual(2)
     page = Page(text)
     assert text.startswith('<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">')
     policy = dict(zip(page.values("meta", "http-equiv"), page.values("meta", "content"), strict=False))
@@ -98,9 +114,7 @@ def test_a_page_is_well_formed_and_needs_nothing_else():
 
 
 def test_pictures_are_svg_in_the_colours_of_the_page():
-    results, nodes = make()
-    text = render_report(results * 2, nodes, STORY)
-    found = pictures(text)
+    found = pictures(usual(2))
     assert len(found) == 4
     for svg in found:
         assert svg.get("role") == "img"
@@ -116,8 +130,7 @@ def test_pictures_are_svg_in_the_colours_of_the_page():
 
 
 def test_ids_are_unique_and_references_lead_somewhere():
-    results, nodes = make()
-    page = read(results * 2, nodes)
+    page = Page(usual(2))
     ids = [value for _, key, value in page.attributes if key == "id"]
     assert ids
     assert len(ids) == len(set(ids))
@@ -128,7 +141,7 @@ def test_ids_are_unique_and_references_lead_somewhere():
 
 def test_the_same_input_gives_the_same_bytes_whatever_the_settings():
     results, nodes = make()
-    plain = render_report(results, nodes, STORY)
+    plain = usual()
     before = dict(matplotlib.rcParams)
     with matplotlib.rc_context({"font.size": 20, "axes.facecolor": "red", "svg.fonttype": "path", "lines.marker": "x"}):
         other = dict(matplotlib.rcParams)
@@ -152,7 +165,7 @@ def test_threads_do_not_disturb_each_other():
 def test_a_file_is_written_as_a_whole(tmp_path):
     results, nodes = make()
     write_report(tmp_path / "report.html", results, nodes, STORY)
-    assert (tmp_path / "report.html").read_bytes().decode() == render_report(results, nodes, STORY)
+    assert (tmp_path / "report.html").read_bytes().decode() == usual()
     write_report(str(tmp_path / "report.html"), results, nodes, replace(STORY, title="Another"))
     assert "Another" in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
@@ -166,8 +179,7 @@ def test_every_string_of_a_user_is_shown_as_text(evil):
     )  # fmt: skip
     text = render_report(results, nodes, story, features=[evil, "y"])
     page = Page(text)
-    harmless = read(results, nodes, features=["x", "y"])
-    assert set(page.tags) <= set(harmless.tags) | {"wbr"}
+    assert set(page.tags) <= harmless_tags() | {"wbr"}
     assert page.tags.count("script") == 0
     assert not [key for _, key, _ in page.attributes if key.startswith("on")]
     # Title and heading, read and settings with their keys, command, node, unit, trait and column, and in two pictures.
@@ -182,7 +194,7 @@ def test_every_string_of_a_user_is_shown_as_text(evil):
 def test_the_head_says_what_the_cost_means():
     results, nodes = make()
     (result,) = results
-    text = read(results, nodes).text
+    text = Page(usual()).text
     assert f"expected cost of {number(result.cost, 6)} (exact)." in text
     assert f"{percent(result.spread_cost / result.cost)} of it is the nodes' own spread" in text
     assert f"at most {number(result.cost / result.lower_bound, 2)} times the optimum (certified lower bound)" in text
@@ -210,8 +222,7 @@ def test_a_far_bound_is_a_factor_and_certain_nodes_have_none():
 
 
 def test_what_was_read_and_how_to_make_it_again():
-    results, nodes = make()
-    text = read(results, nodes).text
+    text = Page(usual()).text
     assert "file a.csv rows 1,200" in text
     assert "probi cluster a.csv -k 3 --seed 7 seed 7 Versions Python" in text
 
@@ -299,7 +310,7 @@ def test_borderline_nodes():
     assert row == ["station 12", "0", "10.0", "2", "10.5", "5.0\u202f%"]
     assert "Distance, km" in page.cells
     assert "There are none." in read(results, nodes, replace(STORY, n_borderline=0)).text
-    assert "belong elsewhere" not in read(results, nodes).text
+    assert "belong elsewhere" not in Page(usual()).text
 
 
 # -- what is unusual --------------------------------------------------------------------------------------------------

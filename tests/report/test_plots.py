@@ -23,6 +23,8 @@ from probi.report._clusters import MOST_REALIZATIONS, apart
 from probi.report._style import color, marker
 from probi.report.page import render_report
 
+pytestmark = pytest.mark.slow
+
 
 def uncertain(d=2, n=40, k=3, seed=0):
     """Nodes with different weights and probabilities, and a solution."""
@@ -436,6 +438,7 @@ def test_what_does_not_fit_is_an_error():
         plot_elbow([])
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("module", ["matplotlib", "jinja2"])
 def test_a_missing_extra_says_what_to_install(module):
     code = f"import sys; sys.modules[{module!r}] = None\nimport probi.report"
@@ -443,6 +446,7 @@ def test_a_missing_extra_says_what_to_install(module):
     assert f"MissingExtraError: probi.report needs {module}: pip install 'probi[plot]'" in found.stderr
 
 
+@pytest.mark.process
 def test_pyplot_stays_out(tmp_path):
     code = (
         "import sys, probi, probi.report as r\n"

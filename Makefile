@@ -4,7 +4,10 @@
 PYTHON ?= $(shell for p in python3.11 python3; do if $$p -c "" 2>/dev/null; then echo $$p; break; fi; done)
 PYTHON := $(PYTHON)
 BIN := .venv/bin
-READY := .venv/.ready
+
+# What a target needs is installed when it is first run: make demo does not wait for Spark and linters.
+INSTALLED := .venv/.installed-
+INSTALL := $(if $(shell command -v uv),uv pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile)
 
 # Folder with the data sets for the benchmarks; those whose file is not there are skipped.
 DATA ?= $(or $(PROBI_DATA),data)
@@ -31,13 +34,13 @@ unexport PYTHONDONTWRITEBYTECODE
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
-demo: $(READY)  ## cluster the forecasts of hurricane Otis
+demo: $(INSTALLED)plot  ## cluster the forecasts of hurricane Otis
 	$(BIN)/probi demo -o results/otis
 
-check: $(READY)  ## what to run before each commit: lint, and the core tests beside it
+check: $(INSTALLED)test  ## what to run before each commit: lint, and the core tests beside it
 	@$(MAKE) --no-print-directory --jobs 2 lint core
 
-test: $(READY)  ## lint, then all tests, the examples in docstrings, README and docs
+test: $(INSTALLED)test  ## lint, then all tests, the examples in docstrings, README and docs
 	@$(MAKE) --no-print-directory --jobs 2 lint $(KERNELS)
 	$(PYTEST)
 
@@ -46,27 +49,27 @@ core: $(KERNELS)
 	HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),check) $(PYTEST) -m "not slow and not process and not dask and not spark and not browser"
 
 # Compiled once here, and not by each process of the tests that needs them.
-$(COMPILED)/%.compiled: $(READY)
+$(COMPILED)/%.compiled: $(INSTALLED)test
 	$(BIN)/python tools/compile_kernels.py $*
 	@mkdir -p $(@D) && touch $@
 
-docs: $(READY)  ## the site, in docs/_build/html; warnings are errors
+docs: $(INSTALLED)docs  ## the site, in docs/_build/html; warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going --nitpicky --quiet -b html -d docs/_build/doctrees docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-bench: $(READY)  ## time, memory and cost against others; DATA=folder with the data sets
+bench: $(INSTALLED)bench  ## time, memory and cost against others; DATA=folder with the data sets
 	PROBI_DATA="$(DATA)" $(BIN)/python -m benchmarks
 
-paper: $(READY)  ## the paper's experiments again; DATA=folder RUNS=5 STAND_IN=--stand-in
+paper: $(INSTALLED)bench  ## the paper's experiments again; DATA=folder RUNS=5 STAND_IN=--stand-in
 	$(BIN)/python -m experiments paper --data "$(DATA)" --runs $(RUNS) $(STAND_IN)
 
-lint: $(READY)  ## style, types and the direction of imports
+lint: $(INSTALLED)test  ## style, types and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict src
 	$(BIN)/lint-imports
 
-format: $(READY)  ## format the code and mend what can be mended
+format: $(INSTALLED)test  ## format the code and mend what can be mended
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
@@ -74,8 +77,11 @@ clean:  ## remove .venv, caches and builds
 	rm -rf .venv .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist docs/_build docs/gallery docs/reference/cli.md docs/reference/generated
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(READY): pyproject.toml
+# The stem is an extra of pyproject.toml. Bytecode is written when a module is first imported, not for all that is there.
+$(INSTALLED)%: pyproject.toml | .venv/pyvenv.cfg
+	$(INSTALL) --editable ".[$*]"
+	@touch $@
+
+.venv/pyvenv.cfg:
 	@test -n "$(PYTHON)" || { echo "No python3.11 or python3 found. Say which one: make PYTHON=/path/to/python" >&2; exit 1; }
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
-	touch $@
+	$(PYTHON) -m venv .venv

@@ -25,11 +25,13 @@ KERNELS := $(COMPILED)/float64.compiled $(COMPILED)/float32.compiled
 
 # A process for each core; what shares a Spark session, a Dask cluster or a file's fixtures runs in the same one.
 PYTEST := $(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder
+# No engines, no browser, no processes of their own, nothing that takes seconds.
+CORE := not slow and not process and not dask and not spark and not browser
 # Python keeps what it compiled, and pytest the tests that it rewrote: half of the time of collecting them.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test core docs bench paper lint format clean
+.PHONY: help demo check test core oldest docs bench paper dist lint format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -44,9 +46,8 @@ test: $(INSTALLED)test  ## lint, then all tests, the examples in docstrings, REA
 	@$(MAKE) --no-print-directory --jobs 2 lint $(KERNELS)
 	$(PYTEST)
 
-# No engines, no browser, no processes of their own, nothing that takes seconds.
 core: $(KERNELS)
-	HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),check) $(PYTEST) -m "not slow and not process and not dask and not spark and not browser"
+	HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),check) $(PYTEST) -m "$(CORE)"
 
 # Compiled once here, and not by each process of the tests that needs them.
 $(COMPILED)/%.compiled: $(INSTALLED)test
@@ -59,6 +60,18 @@ docs: $(INSTALLED)docs  ## the site, in docs/_build/html; warnings are errors
 
 bench: $(INSTALLED)bench  ## time, memory and cost against others; DATA=folder with the data sets
 	PROBI_DATA="$(DATA)" $(BIN)/python -m benchmarks
+
+oldest: .venv-oldest/.installed  ## the core tests with the oldest versions that pyproject.toml allows
+	HYPOTHESIS_PROFILE=check $(subst $(BIN),.venv-oldest/bin,$(PYTEST)) -m "$(CORE)"
+
+dist: $(INSTALLED)dist  ## build sdist and wheel in dist/, check both, and try the wheel where nothing else is
+	rm -rf dist build/wheel
+	$(BIN)/python -m build --quiet
+	$(BIN)/python -m twine check --strict dist/*
+	$(PYTHON) -m venv build/wheel
+	build/wheel/bin/python -m pip install --quiet --disable-pip-version-check --no-compile "$$(ls dist/*.whl)[plot]"
+	cd build/wheel && bin/python -c "import probi; assert 'build/wheel' in probi.__file__, probi.__file__; print(probi.__version__)"
+	cd build/wheel && bin/probi demo -o otis
 
 paper: $(INSTALLED)bench  ## the paper's experiments again; DATA=folder RUNS=5 STAND_IN=--stand-in
 	$(BIN)/python -m experiments paper --data "$(DATA)" --runs $(RUNS) $(STAND_IN)
@@ -74,12 +87,18 @@ format: $(INSTALLED)test  ## format the code and mend what can be mended
 	$(BIN)/ruff format .
 
 clean:  ## remove .venv, caches and builds
-	rm -rf .venv .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist docs/_build docs/gallery docs/reference/cli.md docs/reference/generated
+	rm -rf .venv .venv-oldest .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist docs/_build docs/gallery docs/reference/cli.md docs/reference/generated
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stem is an extra of pyproject.toml. Bytecode is written when a module is first imported, not for all that is there.
 $(INSTALLED)%: pyproject.toml | .venv/pyvenv.cfg
 	$(INSTALL) --editable ".[$*]"
+	@touch $@
+
+.venv-oldest/.installed: pyproject.toml
+	$(PYTHON) -m venv --clear .venv-oldest
+	$(PYTHON) tools/oldest.py > .venv-oldest/constraints.txt
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint .venv-oldest/constraints.txt --editable ".[test]"
 	@touch $@
 
 .venv/pyvenv.cfg:

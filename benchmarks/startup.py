@@ -1,5 +1,6 @@
 """What a first use costs: import, compilation, and the same with the compiled code cached."""
 
+import json
 import os
 import subprocess
 import sys
@@ -15,27 +16,74 @@ N_WARM = 7  # runs of a command
 IMPORT = "import time; t = time.perf_counter(); from probi import Nodes, solve; print(time.perf_counter() - t)"
 FIT = """
 import time
+t = time.perf_counter()
 import numpy as np
 from probi import Nodes, PLloyd
-rng = np.random.default_rng(0)
-nodes = Nodes.from_dense(rng.standard_normal((500, 5, 3)))
-t = time.perf_counter()
-PLloyd(4, random_state=0).fit(nodes)
-first = time.perf_counter() - t
-t = time.perf_counter()
-PLloyd(4, random_state=0).fit(nodes)
-print(first - (time.perf_counter() - t))
+points = np.random.default_rng(0).standard_normal((1000, 2))
+PLloyd(3, random_state=0).fit({data})
+print(time.perf_counter() - t)
+"""
+FITS = {"200 points": "points[:200]", "200 nodes of 5 realizations": "Nodes.from_groups(points, 5)"}
+
+# A stream that is reduced, with realizations, solved and assigned: all that the default needs.
+KERNELS = """
+import json, time
+import numpy as np
+from numba.core import event
+import probi
+
+class Listener(event.Listener):
+    def __init__(self):
+        self.running, self.rows = [], []
+    def on_start(self, compiled):
+        self.running.append((compiled.data["dispatcher"].py_func.__qualname__, time.perf_counter()))
+    def on_end(self, compiled):
+        name, start = self.running.pop()
+        if not self.running:  # a kernel, and not one of its parts
+            self.rows.append((name, time.perf_counter() - start))
+
+listener = Listener()
+event.register("numba:compile", listener)
+nodes = probi.Nodes.from_groups(np.random.default_rng(0).standard_normal((6000, 2)), 3)
+summary = probi.Summary(3, size=40, random_state=0)
+summary.update(nodes)
+probi.assign(nodes, probi.solve(summary, 3, random_state=0).centers)
+print(json.dumps(listener.rows))
 """
 
 
 def main(data: Path) -> None:
     print(f"from probi import Nodes, solve: {min(measure(IMPORT) for _ in range(5)):.2f} s (best of 5)")
-    with tempfile.TemporaryDirectory() as cache:
-        environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
-        print(f"a first PLloyd().fit, beyond the fit itself: {measure(FIT, environment):.1f} s to compile everything")
-        again = min(measure(FIT, environment) for _ in range(3))
-        print(f"the same in a second process, compiled code cached: {again:.2f} s (best of 3)")
+    first_fits()
+    kernels()
     warm_commands(data)
+
+
+# -- a first run, in which kernels are compiled ------------------------------------------------------------------------
+
+
+def first_fits() -> None:
+    """Whole fits of fresh processes, imports included: without any compiled kernel, then with them."""
+    for data, expression in FITS.items():
+        code, cold, warm = FIT.format(data=expression), [], []
+        for _ in range(3):
+            with tempfile.TemporaryDirectory() as cache:
+                environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
+                cold.append(measure(code, environment))
+                warm.append(measure(code, environment))
+        print(
+            f"PLloyd(3).fit of {data}: {min(cold):.1f} s without compiled kernels, {min(warm):.2f} s with (best of 3)"
+        )
+
+
+def kernels() -> None:
+    """Time to compile each kernel that a stream needs, one after the other in one process."""
+    with tempfile.TemporaryDirectory() as cache:
+        environment = {**os.environ, "NUMBA_CACHE_DIR": cache, "PROBI_COMPILE_AHEAD": "0"}
+        rows = json.loads(output(KERNELS, environment))
+    for name, seconds in sorted(rows, key=lambda row: -row[1]):
+        print(f"  {name:<20} {seconds:5.2f} s to compile")
+    print(f"  {len(rows)} kernels{'':<10} {sum(seconds for _, seconds in rows):5.2f} s")
 
 
 # -- commands whose kernels are compiled ------------------------------------------------------------------------------
@@ -67,5 +115,9 @@ def best_of(*commands: list[str]) -> list[float]:
 
 
 def measure(code: str, environment: dict[str, str] | None = None) -> float:
+    return float(output(code, environment))
+
+
+def output(code: str, environment: dict[str, str] | None = None) -> str:
     run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    return float(run.stdout)
+    return run.stdout

@@ -267,9 +267,9 @@ def priority_sample(masses, uniforms, size):
     return [i for _, i in keys[: size + 1]], [key for key, _ in keys[: size + 1]]
 
 
-def priority_estimate(values, masses, keys, size):
+def priority_estimate(values, masses, sizes, keys, limit):
     """Sum of mass times value over all nodes, and its standard error, by a priority sample (Duffield, Lund, Thorup)."""
-    limit = 1.0 / keys[size] if len(keys) > size else 0.0
-    pairs = list(zip(values, masses, strict=True))[:size]
-    variance = math.fsum(v**2 * limit * max(0.0, limit - mass) for v, mass in pairs)
-    return math.fsum(v * max(mass, limit) for v, mass in pairs), math.sqrt(variance)
+    least = 1.0 / keys[limit] if len(keys) > limit else 0.0
+    triples = list(zip(values, masses, sizes, strict=True))[:limit]
+    variance = math.fsum((v * mass / size) ** 2 * least * max(0.0, least - size) for v, mass, size in triples)
+    return math.fsum(v * mass / size * max(size, least) for v, mass, size in triples), math.sqrt(variance)

@@ -37,6 +37,10 @@ def uniforms(n, seed=0):
     return 1.0 - np.random.default_rng(seed).random(n)
 
 
+def sample_of(some, numbers, sizes=None):
+    return AuditSample().added(some, numbers, sizes)
+
+
 def true_excess(some, centers):
     """What nodes cost beyond their spreads."""
     _, spreads, _ = certified_medians(some, SPREAD_TOL)
@@ -47,6 +51,7 @@ def assert_same(ours, theirs):
     """Same nodes with the same keys and medians, to the bit."""
     assert ours.nodes == theirs.nodes
     assert_array_equal(ours.keys, theirs.keys)
+    assert_array_equal(ours.sizes, theirs.sizes)
     if not ours.nodes.is_certain:
         for a, b in zip(ours.nodes.known(CERTIFIED_MEDIANS), theirs.nodes.known(CERTIFIED_MEDIANS), strict=True):
             assert_array_equal(a, b)
@@ -59,7 +64,7 @@ def assert_same(ours, theirs):
 @pytest.mark.parametrize("n", [1, 19, 20, 21, 22, 400])
 def test_holds_the_nodes_with_the_smallest_keys(n, dtype):
     some = uncertain(n, dtype=dtype, k=1)
-    sample = AuditSample.of(some, uniforms(n))
+    sample = sample_of(some, uniforms(n))
     chosen, keys = naive.priority_sample(some.mass.tolist(), uniforms(n).tolist(), N)
     assert_array_equal(sample.keys, keys)
     if chosen:
@@ -70,26 +75,27 @@ def test_holds_the_nodes_with_the_smallest_keys(n, dtype):
 
 def test_nodes_without_mass_are_never_in_it():
     some = uncertain(60)
-    sample = AuditSample.of(some, uniforms(60))
+    sample = sample_of(some, uniforms(60))
     assert (some.weights == 0.0).sum() > 5
     assert (sample.nodes.mass > 0.0).all()
-    nothing = AuditSample.of(some.reweighted(np.zeros(60)), uniforms(60))
+    nothing = sample_of(some.reweighted(np.zeros(60)), uniforms(60))
     assert nothing.nodes is None
     assert nothing.excess(np.zeros((1, 3))) == (0.0, 0.0)
 
 
 def test_nodes_without_mass_are_not_missed():
     some = uncertain(15)
-    sample = AuditSample.of(some, uniforms(15))
+    sample = sample_of(some, uniforms(15))
     assert sorted(sample.nodes.ids) == np.flatnonzero(some.weights).tolist()
 
 
-def test_only_keys_below_a_threshold_count():
-    some = uncertain()
-    whole = AuditSample.of(some, uniforms(400))
-    part = AuditSample.of(some, uniforms(400), below=whole.keys[7])
-    assert_array_equal(part.keys, whole.keys[:7])
-    assert AuditSample.of(some, uniforms(400), below=whole.keys[0]).nodes is None
+def test_sizes_other_than_masses():
+    some, sizes = uncertain(), np.random.default_rng(3).pareto(1.0, 400)
+    sample = sample_of(some, uniforms(400), sizes)
+    chosen, keys = naive.priority_sample(sizes.tolist(), uniforms(400).tolist(), N)
+    assert_array_equal(sample.keys, keys)
+    assert_array_equal(sample.sizes, sizes[chosen])
+    assert sample.nodes == some.take(chosen)
 
 
 # -- joining ----------------------------------------------------------------------------------------------------------
@@ -98,7 +104,7 @@ def test_only_keys_below_a_threshold_count():
 def parts_of(some, numbers, borders):
     """Samples of consecutive parts of the nodes."""
     borders = sorted({0, len(some), *borders})
-    return [AuditSample.of(some[a:b], numbers[a:b]) for a, b in pairwise(borders)]
+    return [sample_of(some[a:b], numbers[a:b]) for a, b in pairwise(borders)]
 
 
 @given(st.lists(st.integers(0, 150), max_size=6), st.randoms(use_true_random=False), st.booleans())
@@ -109,7 +115,7 @@ def test_parts_join_to_the_sample_of_all_in_any_order_and_grouping(borders, rand
     while len(parts) > 1:
         parts = random.sample(parts, len(parts))
         parts = [parts[0].joined(parts[1]), *parts[2:]]
-    assert_same(parts[0], AuditSample.of(some, numbers))
+    assert_same(parts[0], sample_of(some, numbers))
 
 
 def test_what_is_above_the_threshold_so_far_need_not_be_looked_at():
@@ -117,37 +123,39 @@ def test_what_is_above_the_threshold_so_far_need_not_be_looked_at():
 
     def add(sample, start):
         part = slice(start, start + 50)
-        return sample.joined(AuditSample.of(some[part], numbers[part], below=sample.threshold))
+        return sample.added(some[part], numbers[part])
 
-    assert_same(reduce(add, range(0, 400, 50), AuditSample()), AuditSample.of(some, numbers))
+    assert_same(reduce(add, range(0, 400, 50), AuditSample()), sample_of(some, numbers))
 
 
 def test_many_parts_join_at_once():
     some, numbers = uncertain(), uniforms(400)
     first, *others = parts_of(some, numbers, [3, 50, 200, 230])
-    assert_same(first.joined(AuditSample(), *others), AuditSample.of(some, numbers))
-    assert first.joined() is first
+    assert_same(first.joined(AuditSample(), *others), sample_of(some, numbers))
+    assert_same(first.joined(), first)
 
 
 def test_an_empty_sample_joins_to_the_other():
-    sample = AuditSample.of(uncertain(), uniforms(400))
-    assert sample.joined(AuditSample()) is sample
-    assert AuditSample().joined(sample) is sample
+    sample = sample_of(uncertain(), uniforms(400))
+    assert_same(sample.joined(AuditSample()), sample)
+    assert_same(AuditSample().joined(sample), sample)
     assert AuditSample().joined(AuditSample()).nodes is None
 
 
 # -- estimates --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("sizes", [None, "by mass and place"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_estimate_matches_the_definition(dtype):
+def test_the_estimate_matches_the_definition(dtype, sizes):
     some = uncertain(dtype=dtype)
     some = some.reweighted(np.where(np.arange(400) < 5, 100.0, some.weights))  # five above the threshold
     centers = random_centers(some, 3, 0)
-    sample = AuditSample.of(some, uniforms(400))
+    sample = sample_of(some, uniforms(400), None if sizes is None else some.mass * np.linspace(1.0, 5.0, 400))
     nearest = expected_distances(sample.nodes, centers).min(axis=1) / sample.nodes.total_probabilities
     values = nearest - certified_medians(sample.nodes, SPREAD_TOL)[1]
-    expected = naive.priority_estimate(values.tolist(), sample.nodes.mass.tolist(), sample.keys.tolist(), N)
+    lists = [values, sample.nodes.mass, sample.sizes, sample.keys]
+    expected = naive.priority_estimate(*(numbers.tolist() for numbers in lists), N)
     assert_allclose(sample.excess(centers), expected, rtol=1e-9)
 
 
@@ -156,14 +164,14 @@ def test_the_estimate_matches_the_definition(dtype):
 def test_exact_while_all_nodes_are_there(n, dtype):
     some = uncertain(n, dtype=dtype).reweighted(np.arange(n) + 1.0)
     centers = random_centers(some, 2, 1)
-    estimate, error = AuditSample.of(some, uniforms(n)).excess(centers)
+    estimate, error = sample_of(some, uniforms(n)).excess(centers)
     assert_allclose(estimate, true_excess(some, centers), rtol=1e-9, atol=1e-9)
     assert error == 0.0
 
 
 def test_one_node_more_and_it_is_an_estimate():
     some = uncertain(21).reweighted(np.ones(21))
-    assert AuditSample.of(some, uniforms(21)).excess(random_centers(some, 2, 1))[1] > 0.0
+    assert sample_of(some, uniforms(21)).excess(random_centers(some, 2, 1))[1] > 0.0
 
 
 @pytest.mark.parametrize("kind", ["alike", "a few heavy ones", "certain"])
@@ -174,7 +182,7 @@ def test_estimates_are_unbiased_and_errors_honest(kind):
     centers = random_centers(some, 2, 2)
     true = true_excess(some, centers)
     n_seeds = 400
-    found = np.array([AuditSample.of(some, uniforms(400, seed)).excess(centers) for seed in range(n_seeds)])
+    found = np.array([sample_of(some, uniforms(400, seed)).excess(centers) for seed in range(n_seeds)])
     estimates, errors = found.T
     # Right code is red for one choice of seeds in 15,000.
     assert abs(estimates.mean() - true) <= 4.0 * estimates.std(ddof=1) / math.sqrt(n_seeds)
@@ -184,21 +192,31 @@ def test_estimates_are_unbiased_and_errors_honest(kind):
     assert (np.abs(estimates - true) <= 2.0 * errors).mean() >= 0.9
 
 
+def test_samples_of_different_limits_join_to_the_smaller_one():
+    some, numbers = uncertain(), uniforms(400)
+    small, large = (
+        AuditSample(limit=limit).added(some[a:b], numbers[a:b]) for limit, a, b in ((N, 0, 9), (90, 9, 400))
+    )
+    assert_same(small.joined(large), sample_of(some, numbers))
+    assert_same(large.joined(small), sample_of(some, numbers))
+    assert_same(large.joined(AuditSample()), sample_of(some[9:], numbers[9:]))
+
+
 # -- other weights ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("factor", [0.25, 8.0])
 def test_scaled_is_the_sample_of_scaled_nodes(factor):
     some, centers = uncertain(), np.zeros((1, 3))
-    sample = AuditSample.of(some, uniforms(400))
+    sample = sample_of(some, uniforms(400))
     scaled = sample.scaled(factor)
-    assert_same(scaled, AuditSample.of(some.reweighted(factor * some.weights), uniforms(400)))
+    assert_same(scaled, sample_of(some.reweighted(factor * some.weights), uniforms(400)))
     assert_allclose(scaled.excess(centers), factor * np.array(sample.excess(centers)), rtol=1e-12)
     assert AuditSample().scaled(factor).nodes is None
 
 
 def test_the_input_is_not_modified():
     some, numbers = uncertain(), uniforms(400)
-    AuditSample.of(some, numbers).excess(np.zeros((1, 3)))
+    sample_of(some, numbers).excess(np.zeros((1, 3)))
     assert some == uncertain()
     assert_array_equal(numbers, uniforms(400))

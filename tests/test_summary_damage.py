@@ -288,6 +288,11 @@ BAD_HEADERS = {
     "an audit key is NaN": put("audit_keys", 0, value=float("nan")),
     "an audit key is negative": put("audit_keys", 0, value=-1.0),
     "an audit key is no number of float64": put("audit_keys", 0, value=10**400),
+    "no audit sizes": put("audit_sizes", value=[]),
+    "an audit size is 0": put("audit_sizes", 0, value=0.0),
+    "an audit size is NaN": put("audit_sizes", 0, value=float("nan")),
+    "audit limit is 0": put("audit_limit", value=0),
+    "audit limit is text": put("audit_limit", value="many"),
     "audit keys out of order": lambda header: header["audit_keys"].reverse(),
 }
 
@@ -326,14 +331,14 @@ def test_flipped_bits_with_a_right_checksum_are_errors_or_other_numbers():
 
 
 def test_a_newer_format_says_so():
-    with pytest.raises(InputError, match=r"format 3, but this version of probi reads up to 2"):
-        Summary.from_bytes(forged(header=put("format", value=3)))
+    with pytest.raises(InputError, match=r"format 4, but this version of probi reads up to 3"):
+        Summary.from_bytes(forged(header=put("format", value=4)))
 
 
 def test_a_newer_format_may_look_quite_different():
     table = pa.table({"all": ["different"]})
-    metadata = {"probi": json.dumps({"format": 4}), "checksum": _arrow.NO_CHECKSUM}
-    with pytest.raises(InputError, match="format 4"):
+    metadata = {"probi": json.dumps({"format": 5}), "checksum": _arrow.NO_CHECKSUM}
+    with pytest.raises(InputError, match="format 5"):
         Summary.from_bytes(signed(written(table.replace_schema_metadata(metadata))))
 
 

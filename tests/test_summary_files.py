@@ -164,7 +164,34 @@ def test_any_program_that_knows_arrow_can_read_it(tmp_path):
     assert any(np.array_equal(first, part.points) for part in some)
     assert set(table.schema.metadata) == {b"probi", b"checksum"}
     header = json.loads(table.schema.metadata[b"probi"])
-    assert (header["format"], header["n_clusters"], header["size"], header["preset"]) == (2, 2, 8, "default")
+    assert (header["format"], header["n_clusters"], header["size"], header["preset"]) == (3, 2, 8, "default")
+
+
+def test_format_2_is_read_as_it_was_meant(monkeypatch):
+    # 3,000 nodes, of which 2,501 were audited by mass, as the program of that time evaluated them.
+    monkeypatch.setattr(audit, "N_AUDITED", 100)
+    summary = Summary.load(Path(__file__).parent / "data" / "summary_format_2.probi")
+    assert summary.n_nodes == 3000
+    cost, error = summary.evaluate([[1.0]])
+    assert_allclose([cost, error], [3217.0091213023047, 47.091758658531376], rtol=1e-12)
+    again = Summary.from_bytes(summary.to_bytes())
+    assert tuple(again.evaluate([[1.0]])) == (cost, error)
+    more = Nodes.from_points(np.random.default_rng(0).lognormal(size=(500, 1)).astype(np.float32))
+    again.update(more)
+    assert abs(again.evaluate([[1.0]]).cost - cost - expected_cost(more, [[1.0]])) < 4 * error
+
+
+def test_a_summary_means_the_same_whatever_the_program_would_audit_today(monkeypatch):
+    points = np.random.default_rng(0).lognormal(0.0, 2.0, (400, 1))
+    with monkeypatch.context() as patch:
+        patch.setattr(audit, "N_AUDITED", 50)
+        summary = summarized(Nodes.from_points(points))
+        known, data = summary.evaluate([[1.0]]), summary.to_bytes()
+    assert known.standard_error > 0.0
+    monkeypatch.setattr(audit, "N_AUDITED", 100)
+    again = Summary.from_bytes(data)
+    assert again.evaluate([[1.0]]) == known
+    assert again.to_bytes() == data
 
 
 SAME_IN_ANOTHER_PROCESS = """

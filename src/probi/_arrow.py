@@ -26,7 +26,7 @@ from probi._checks import (
 )
 from probi._thinning import ThinningTotals
 from probi._window_file import is_window
-from probi.audit import AuditSample
+from probi.audit import AuditSample, Surroundings
 from probi.buffer import Buffer
 from probi.coreset.rings import PAPER_MEDIANS
 from probi.errors import InputError
@@ -36,8 +36,11 @@ from probi.stream import Key, Plan, Stream, Totals
 
 Array = NDArray[Any]
 
-FORMAT = 2
+FORMAT = 3
+# Parameters that older formats did without.
 SINCE_FORMAT_2 = ("max_realizations", "epsilon", "delta")
+# Up to format 2 this was a constant of the program, and audit sizes were masses.
+AUDIT_LIMIT_BEFORE_FORMAT_3 = 2500
 CHECKSUM = re.compile(rb"probi-sha256:([0-9a-f]{64})")
 NO_CHECKSUM = b"probi-sha256:" + b"0" * 64
 
@@ -74,11 +77,14 @@ def summary_to_bytes(plan: Plan, streams: list[Stream], audit: AuditSample, abou
                 "n_digested": stream.n_digested,
                 "totals": stream.totals._asdict(),
                 "thinning": stream.thinning._asdict(),
+                "surroundings": _surroundings_to_json(stream.surroundings),
             }
             for stream in streams
         ],
         "parts": [[stream, level, len(nodes)] for stream, level, nodes in parts],
+        "audit_limit": audit.limit,
         "audit_keys": audit.keys.tolist(),
+        "audit_sizes": audit.sizes.tolist(),
         "about": about,
     }
     metadata = {"probi": json.dumps(header), "checksum": NO_CHECKSUM}
@@ -179,10 +185,15 @@ def _check_checksum(data: bytes) -> None:
 def _state(table: pa.Table, header: dict[str, Any]) -> tuple[Plan, list[Stream], AuditSample]:
     # What format 1 did not have is what it did without.
     plan = Plan.checked(
-        header["n_clusters"], header["size"], header["preset"], *(header.get(name) for name in SINCE_FORMAT_2)
+        header["n_clusters"],
+        header["size"],
+        header["preset"],
+        *(header.get(name) for name in SINCE_FORMAT_2),
     )
     streams = [_stream(plan, **entry) for entry in header["streams"]]
-    audit, start = AuditSample(), 0
+    limit = header["audit_limit"] if header["format"] > 2 else AUDIT_LIMIT_BEFORE_FORMAT_3
+    check_count("audit_limit", limit)
+    audit, start = AuditSample(limit=limit), 0
     for s, level, n_nodes in header["parts"]:
         check_count("number of a stream", s, least=0)
         check_count("number of nodes", n_nodes, least=0)
@@ -190,7 +201,8 @@ def _state(table: pa.Table, header: dict[str, Any]) -> tuple[Plan, list[Stream],
         _require(len(nodes) == n_nodes, f"a part has {len(nodes)} nodes, not {n_nodes}")
         start += n_nodes
         if level == IN_AUDIT:
-            audit = AuditSample(nodes, _audit_keys(header["audit_keys"]))
+            sizes = nodes.mass if header["format"] <= 2 else _audit_sizes(header["audit_sizes"])
+            audit = AuditSample(nodes, _audit_keys(header["audit_keys"]), sizes, limit)
         elif level == IN_BUFFER:
             _require(len(streams[s].buffer) == 0 and n_nodes < plan.leaf, "a stream has more nodes than fit its buffer")
             streams[s].buffer = Buffer.of(nodes, streams[s].thinning)
@@ -202,6 +214,7 @@ def _state(table: pa.Table, header: dict[str, Any]) -> tuple[Plan, list[Stream],
     n_audited = 0 if audit.nodes is None else len(audit.nodes)
     _require(len(streams) > 0 and start == table.num_rows, "its parts do not add up")
     _require(n_audited == len(header["audit_keys"]), "the audit sample has not one key a node")
+    _require(n_audited == len(audit.sizes) <= limit + 1, "the audit sample has not one size a node")
     return plan, streams, audit
 
 
@@ -211,8 +224,9 @@ def _require(condition: bool, problem: str) -> None:
 
 
 def _stream(
-    plan: Plan, key: dict[str, int], n_digested: int, totals: dict[str, Any], thinning: dict[str, Any] | None = None
-) -> Stream:
+    plan: Plan, key: dict[str, int], n_digested: int, totals: dict[str, Any], thinning: dict[str, Any] | None = None,
+    surroundings: dict[str, Any] | None = None,
+) -> Stream:  # fmt: skip
     """Stream without its nodes, from what the header says of it."""
     for name, value in (*key.items(), ("n_digested", n_digested)):
         check_count(name, value, least=0)
@@ -225,7 +239,26 @@ def _stream(
         # Bounds of the spread may be the other way round where medians are not exact; the others are not below 0.
         least = -LARGEST if name in ("spread_cost", "lower_bound") else 0.0
         _require(isinstance(total, float) and least <= total <= LARGEST, f"{name} is {total!r}")
-    return Stream(Key(**key), plan, n_digested, Totals(**totals), buffer=Buffer.of(None, ThinningTotals(**thinning)))
+    return Stream(
+        Key(**key), plan, n_digested, Totals(**totals), buffer=Buffer.of(None, ThinningTotals(**thinning)),
+        surroundings=_surroundings(surroundings),
+    )  # fmt: skip
+
+
+def _surroundings_to_json(around: Surroundings | None) -> dict[str, Any] | None:
+    if around is None:
+        return None
+    return {"place": around.place.tolist(), "mass": around.mass, "distance": around.distance}
+
+
+def _surroundings(values: dict[str, Any] | None) -> Surroundings | None:
+    if values is None:
+        return None
+    place = np.array(values["place"], np.float64)
+    _require(place.ndim == 1 and bool((np.abs(place) <= LARGEST).all()), "surroundings have no place")
+    for name in ("mass", "distance"):
+        _require(isinstance(values[name], float) and 0.0 <= values[name] < np.inf, f"{name} is {values[name]!r}")
+    return Surroundings(frozen(place), values["mass"], values["distance"])
 
 
 def _audit_keys(values: list[float]) -> Array:
@@ -233,6 +266,12 @@ def _audit_keys(values: list[float]) -> Array:
     ordered = keys.ndim == 1 and (keys > 0.0).all() and (np.diff(keys) >= 0.0).all() and np.isfinite(keys).all()
     _require(bool(ordered), "the keys of the audit sample are not in order")
     return frozen(keys)
+
+
+def _audit_sizes(values: list[float]) -> Array:
+    sizes = np.array(values, np.float64)
+    _require(sizes.ndim == 1 and bool((sizes > 0.0).all() and np.isfinite(sizes).all()), "audit sizes are not positive")
+    return frozen(sizes)
 
 
 def _read_nodes(table: pa.Table) -> Nodes:

@@ -16,7 +16,7 @@ from probi.distances import assign, expected_cost, expected_distances
 from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.solver.result import Result
-from probi.solver.solve import few_distinct, finished, solved
+from probi.solver.solve import contradiction, contradictory, few_distinct, finished, solved
 from probi.summary import Summary
 
 Floats = NDArray[np.float64]
@@ -45,6 +45,8 @@ class _KMedian(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, 
         )  # fmt: skip
         if result.n_distinct < self.n_clusters:
             warnings.warn(few_distinct(result), ConvergenceWarning, stacklevel=3)
+        if contradictory(result):
+            warnings.warn(contradiction(result), ConvergenceWarning, stacklevel=3)
         return result
 
     def fit_predict(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> NDArray[np.int32]:

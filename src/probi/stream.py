@@ -16,7 +16,7 @@ from probi import _parallel
 from probi._checks import check_count, frozen
 from probi._random import keyed
 from probi._thinning import NOTHING_LOST, ThinningTotals
-from probi.audit import AuditSample
+from probi.audit import AuditSample, Surroundings
 from probi.buffer import Buffer
 from probi.coreset import importance, lss, rings
 from probi.coreset.lss import Promise
@@ -181,11 +181,13 @@ class Key(NamedTuple):
 
 
 class _Digest(NamedTuple):
-    """All that is kept of a leaf."""
+    """All that is known of a leaf."""
 
+    nodes: Nodes
     coreset: Nodes
     totals: Totals
-    audit: AuditSample
+    distances: Floats
+    uniforms: Floats
 
 
 @dataclass(eq=False)
@@ -203,6 +205,8 @@ class Stream:
     levels : list of lists of Nodes
         Coresets; one of level l stands for fan_in ** l leaves.
     buffer : Buffer
+    surroundings : Surroundings or None
+        Of full leaves; None while there are none.
     """
 
     key: Key
@@ -211,6 +215,7 @@ class Stream:
     totals: Totals = field(default_factory=Totals)
     levels: list[list[Nodes]] = field(default_factory=list)
     buffer: Buffer = field(default_factory=Buffer)
+    surroundings: Surroundings | None = None
     _waiting: Nodes | None = None
 
     def updated(self, nodes: Nodes, audit: AuditSample) -> tuple["Stream", AuditSample]:
@@ -227,16 +232,17 @@ class Stream:
         n_leaves = (waiting + len(nodes)) // leaf
         number = self._leaf_number
         levels, totals = [list(level) for level in self.levels], self.totals
+        around = self.surroundings or Surroundings.around(self._leaf(nodes, 0))
         for start in range(0, n_leaves, LEAVES_AT_ONCE):
             pieces = [(i, i + 1) for i in range(start, min(start + LEAVES_AT_ONCE, n_leaves))]
-            digests = _parallel.run(self._digest, pieces, nodes, number, audit.threshold)
-            for digest in digests:
+            for digest in _parallel.run(self._digest, pieces, nodes, number, around):
                 totals = totals.plus(digest.totals)
                 _place(levels, 0, digest.coreset)
-            audit = audit.joined(*(digest.audit for digest in digests))
+                around = around.after(digest.nodes, digest.distances)
+                audit = audit.added(digest.nodes, digest.uniforms, around.sizes(digest.nodes, digest.distances))
             self._take_together(levels, number + pieces[-1][1])
         rest = Buffer.of(nodes[n_leaves * leaf - waiting :], thinning)
-        return Stream(self.key, self.plan, self.n_digested + n_leaves * leaf, totals, levels, rest), audit
+        return Stream(self.key, self.plan, self.n_digested + n_leaves * leaf, totals, levels, rest, around), audit
 
     @property
     def n_nodes(self) -> int:
@@ -268,15 +274,20 @@ class Stream:
         """Number of the leaf that the buffer is going to fill."""
         return self.n_digested // self.plan.leaf
 
-    def _digest(self, nodes: Nodes, number: int, threshold: float, i: int, _: int) -> _Digest:
-        """Work on the i-th leaf of what waits in the buffer and the given nodes."""
+    def _leaf(self, nodes: Nodes, i: int) -> Nodes:
+        """Nodes of the i-th leaf of what waits in the buffer and the given nodes."""
         leaf, waiting = self.plan.leaf, len(self.buffer)
         part = _bare(nodes[max(0, i * leaf - waiting) : (i + 1) * leaf - waiting])
-        if i == 0 and waiting:
-            part = Nodes.concat([self.buffer.nodes(), part])
+        return Nodes.concat([self.buffer.nodes(), part]) if i == 0 and waiting else part
+
+    def _digest(self, nodes: Nodes, number: int, around: Surroundings, i: int, _: int) -> _Digest:
+        """Work on the i-th leaf of what waits in the buffer and the given nodes."""
+        part = self._leaf(nodes, i)
         return _Digest(
+            nodes=part,
             totals=Totals.of(part),
-            audit=AuditSample.of(part, self._uniforms(number + i, leaf), threshold),
+            distances=around.distances(part),
+            uniforms=self._uniforms(number + i, len(part)),
             coreset=self.plan.reduce([part], self.key.random(REDUCE, 0, number + i), 0, number + i, *self.key.numbers),
         )
 
@@ -324,12 +335,15 @@ class Stream:
         """Nodes kept."""
         return len(self.buffer) + sum(len(coreset) for level in self.levels for coreset in level)
 
-    def waiting_audit(self) -> AuditSample:
-        """Audit sample of the nodes in the buffer."""
+    def with_waiting(self, audit: AuditSample) -> AuditSample:
+        """Audit sample with the nodes in the buffer."""
         waiting = self.waiting()
         if waiting is None:
-            return AuditSample()
-        return AuditSample.of(waiting, self._uniforms(self._leaf_number, len(waiting)))
+            return audit
+        around = self.surroundings or Surroundings.around(waiting)
+        distances = around.distances(waiting)
+        sizes = around.after(waiting, distances).sizes(waiting, distances)
+        return audit.added(waiting, self._uniforms(self._leaf_number, len(waiting)), sizes)
 
     def all_totals(self) -> Totals:
         """Sums over all nodes read."""
@@ -354,7 +368,9 @@ class Stream:
         """The same stream with all weights multiplied."""
         changed = self._with_each(lambda nodes: nodes.reweighted(nodes.weights * factor))
         rescaled = self.thinning.scaled(factor)
-        return replace(changed, totals=self.totals.scaled(factor), buffer=Buffer.of(changed.buffer.some(), rescaled))
+        around = self.surroundings and self.surroundings.scaled(factor)
+        buffer = Buffer.of(changed.buffer.some(), rescaled)
+        return replace(changed, totals=self.totals.scaled(factor), buffer=buffer, surroundings=around)
 
     def widened(self) -> "Stream":
         """The same stream in float64."""
@@ -485,7 +501,7 @@ def merged(streams: list[Stream], audit: AuditSample) -> tuple[list[Stream], Aud
         for group in groups.values():
             if len(group) == fan_in:
                 for stream in group:
-                    audit = audit.joined(stream.waiting_audit())
+                    audit = stream.with_waiting(audit)
                     streams.remove(stream)
                 streams.append(collapsed(group))
         height += 1

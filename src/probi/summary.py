@@ -329,7 +329,7 @@ class Summary:
     def sample(self) -> Nodes:
         """Some of the nodes that were read, to look at: all of them while all are kept, else the audit sample.
 
-        The audit sample holds up to 2,500 nodes, drawn by mass, with the weights they came with.
+        The audit sample holds up to 2,500 nodes, far ones rather than near ones, with the weights they came with.
 
         Returns
         -------
@@ -355,7 +355,7 @@ class Summary:
         def joined() -> AuditSample:
             streams, audit = self._state
             for stream in streams:
-                audit = audit.joined(stream.waiting_audit())
+                audit = stream.with_waiting(audit)
             return audit
 
         return self._find("audit", joined)
@@ -591,5 +591,4 @@ def _open_stream(streams: list[Stream]) -> tuple[int, Stream]:
 
 def _wide(streams: list[Stream], audit: AuditSample) -> tuple[list[Stream], AuditSample]:
     """The same state in float64."""
-    wide = audit if audit.nodes is None else AuditSample(widened(audit.nodes), audit.keys)
-    return [stream.widened() for stream in streams], wide
+    return [stream.widened() for stream in streams], audit.with_nodes(widened)

@@ -1,6 +1,7 @@
 """Two standard errors hold the truth, also where a few nodes carry the cost; and where they cannot, it is said."""
 
 import warnings
+from functools import reduce
 
 import numpy as np
 import pytest
@@ -62,24 +63,22 @@ def test_two_standard_errors_hold_the_truth(kind):
 
 
 def shards_of_many_scales(parts, seed):
-    whole = Summary(3, random_state=seed)
-    for shard, part in enumerate(parts):
-        other = Summary(3, random_state=seed, shard=shard)
-        other.update(part)
-        whole.merge(other)
-    return whole
+    shards = [Summary(3, random_state=seed, shard=shard) for shard in range(len(parts))]
+    for shard, part in zip(shards, parts, strict=True):
+        shard.update(part)
+    return reduce(Summary.merge, shards)
 
 
 def decayed(parts, seed):
     summary = Summary(3, random_state=seed)
     for part in parts:
-        summary.scale(0.7) if summary.n_nodes else None
+        summary.scale(0.7)
         summary.update(part)
     return summary
 
 
 def windowed(parts, seed):
-    window = Window(3, period=1, n_periods=len(parts), random_state=seed)
+    window = Window(1, len(parts), n_clusters=3, random_state=seed)
     for time, part in enumerate(parts):
         window.update(part, np.full(len(part), time))
     return window.summary()

@@ -25,12 +25,12 @@ need_spark()
 
 pytestmark = pytest.mark.spark
 
-N_PARTS, N_ROWS = 32, 200_000
+N_PARTS, N_ROWS = 16, 100_000
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, request):
-    """The ten measures of Covertype, or what was made in their place, in 32 files."""
+    """The ten measures of Covertype, or what was made in their place, in 16 files."""
     try:
         table = pq.read_table(request.getfixturevalue("data_file")("covertype.parquet"))
         table = table.select(table.column_names[:10]).slice(0, N_ROWS)
@@ -72,7 +72,7 @@ def ran(cluster, folder, tmp_path_factory):
             answer, "summarize", master=cluster.address, folder=str(folder), save=str(save), notes=str(notes)
         )
         # The first partitions are made twice: before all, to find out what the columns are.
-        wait_until(lambda: job.done() or len(notes.read_text().split()) >= 14, "the job does not get on", 400)
+        wait_until(lambda: job.done() or len(notes.read_text().split()) >= 8, "the job does not get on", 400)
         cluster.kill_worker()
         told = job.result()
     return Ran(save, **told, times=Counter(notes.read_text().split()))

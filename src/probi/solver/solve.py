@@ -167,8 +167,8 @@ def contradiction(result: Result) -> str:
     """Say that the two disagree; the estimators say it with a class of scikit-learn's."""
     return (
         f"The estimated cost, {result.cost:.6g} ± {result.standard_error:.2g}, and the cost of the coreset, "
-        f"{result.coreset_cost:.6g}, disagree: a few nodes may carry most of the cost. Compute the cost on all the data "
-        "with probi.expected_cost, or make a larger summary."
+        f"{result.coreset_cost:.6g}, disagree: a few nodes may carry most of the cost. Compute the cost on all "
+        "the data with probi.expected_cost, or make a larger summary."
     )
 
 

@@ -64,8 +64,8 @@ def thin(
     radii, middle, following = np.empty(longest), np.zeros((1, d)), np.empty(d)
     looked_at, shares = np.empty(N_LOOKED_AT, np.int64), np.empty(N_LOOKED_AT)
     rows, weights, importance = np.empty(n_candidates, np.int64), np.empty(n_candidates), np.empty(n_candidates)
-    flat, order = np.empty((n_candidates, d), np.float32), np.empty(n_candidates, np.int64)
-    features, thresholds = np.empty(2 * n_candidates, np.uint64), np.empty(2 * n_candidates, np.float32)
+    flat, order = np.empty((n_candidates, d)), np.empty(n_candidates, np.int64)
+    features, thresholds = np.empty(2 * n_candidates, np.uint64), np.empty(2 * n_candidates)
     firsts, leaf_of = np.empty(2 * n_candidates, np.uint64), np.empty(2 * n_candidates, np.int32)
     groups = np.empty(longest, np.int64)
     cell_of, leaf_starts, arrived = (
@@ -365,7 +365,7 @@ def _leaf(points, r, middle, widest, features, thresholds, firsts, leaf_of):
     at = np.uint64(0)
     while True:
         f = features[at]
-        value = np.float32((np.float64(points[r, f]) - middle[0, f]) / widest)
+        value = (np.float64(points[r, f]) - middle[0, f]) / widest
         following = firsts[at] + np.uint64(value > thresholds[at])
         if following == at:
             return leaf_of[at]

@@ -26,7 +26,7 @@ def largest_deviation(places, base, start, stop):
 
 @kernel
 def make_rows(places, spreads, base, scale, rows, start, stop):
-    """Rows to cut, float32: places relative to ``base`` and scaled, and the spread behind them if rows are wider.
+    """Rows to cut: places relative to ``base`` and scaled, and the spread behind them if rows are wider.
 
     OUT  rows (n, d) or (n, d + 1), start:stop overwritten
     """
@@ -92,7 +92,7 @@ def grow(rows, mass, order, most_cells, features, thresholds, firsts, leaf_of, c
             if size > LEAF:
                 step = 1 + size // N_LOOKED_AT
                 cost, feature = _survey(rows, mass, order, sums, squares, starts[node], stops[node], step)
-                threshold = np.float32(sums[feature])
+                threshold = sums[feature]
                 if cost > 0.0 and _cut(rows, mass, order, feature, threshold, node, n_nodes, starts, stops):
                     features[node], thresholds[node], firsts[node] = feature, threshold, n_nodes
                     n_nodes += 2
@@ -161,7 +161,7 @@ def _farthest_apart(rows, mass, order, bins, feature, start, stop):
         if left > 0.0 and right > 0.0:
             gap = (moment - left_moment) / right - left_moment / left
             if left * right * gap * gap > best:
-                best, threshold = left * right * gap * gap, np.float32(top)
+                best, threshold = left * right * gap * gap, top
     return threshold
 
 

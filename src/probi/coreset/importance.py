@@ -68,10 +68,11 @@ def _taken(parts: Sequence[Nodes], chosen: Indices, factors: Floats) -> Nodes:
     return Nodes.concat(found)
 
 
-def _rows(parts: Sequence[Nodes]) -> NDArray[np.float32]:
-    """Nodes as rows of float32, relative to a typical place and scaled to at most 1, so that no scale or shift matters.
+def _rows(parts: Sequence[Nodes]) -> Floats:
+    """Nodes as rows, relative to a typical place and scaled to at most 1, so that no scale or shift matters.
 
-    Half the memory of float64; what is computed of them only decides who is likely to be chosen.
+    Not float32, although they only decide who is likely to be chosen: of two groups that are 10^9 times as far apart as
+    each is wide, one would have no structure left.
     """
     known = [certified_medians(part, SPREAD_TOL) for part in parts]
     medians = np.concatenate([found[0] for found in known])
@@ -80,7 +81,7 @@ def _rows(parts: Sequence[Nodes]) -> NDArray[np.float32]:
     base = np.median(medians[:: 1 + n // N_TYPICAL].astype(np.float64), axis=0)
     pieces = _parallel.ranges(n, 1 + GRAIN // d)
     largest = max(_parallel.run(kernels.largest_deviation, pieces, medians, base))
-    rows = np.empty((n, d if all(part.is_certain for part in parts) else d + 1), np.float32)
+    rows = np.empty((n, d if all(part.is_certain for part in parts) else d + 1))
     largest = max(largest, float(spreads.max()))
     # A power of two: scaled data gives scaled rows, to the bit.
     scale = 2.0 ** -np.frexp(largest)[1] if largest > 0.0 else 1.0
@@ -89,18 +90,17 @@ def _rows(parts: Sequence[Nodes]) -> NDArray[np.float32]:
 
 
 def _cells(
-    rows: NDArray[np.float32], mass: Floats, used: Indices, n_looked_at: int, most: int, rng: np.random.Generator
+    rows: Floats, mass: Floats, used: Indices, n_looked_at: int, most: int, rng: np.random.Generator
 ) -> tuple[Indices, Indices, NDArray[np.int32]]:
     """Rows in an order in which neighbours are close, where cells begin in it, and the cell of each row.
 
-    The tree is grown over some of the rows, drawn by mass, and all of them descend it.
+    The tree is grown over some of the rows, drawn by mass but each at most once: one of a huge mass must leave some to
+    the others. All rows descend it.
     """
-    drawn = (np.arange(n_looked_at) + rng.random(n_looked_at)) / n_looked_at
-    found = used[draw(mass[used], drawn)]  # rising, because the numbers drawn rise
-    firsts_of = np.flatnonzero(np.concatenate([[True], found[1:] != found[:-1]]))
-    some, times = found[firsts_of], np.diff(firsts_of, append=len(found)).astype(np.float64)
+    some = used[_drawn_once(mass[used], n_looked_at, rng)]
+    times = np.ones(len(some))
     m = len(some)
-    features, thresholds, firsts = np.empty(2 * m, np.uint64), np.empty(2 * m, np.float32), np.empty(2 * m, np.uint64)
+    features, thresholds, firsts = np.empty(2 * m, np.uint64), np.empty(2 * m), np.empty(2 * m, np.uint64)
     leaf_of, cell_of, leaves = np.empty(2 * m, np.int32), np.empty(m, np.int32), np.empty(len(rows), np.int32)
     n_leaves, n_cells = kernels.grow(rows, times, some, most, features, thresholds, firsts, leaf_of, cell_of)
     pieces = _parallel.ranges(len(rows), ROWS_AT_ONCE)
@@ -114,8 +114,17 @@ def _cells(
     return order, borders, cells
 
 
+def _drawn_once(mass: Floats, n: int, rng: np.random.Generator) -> Indices:
+    """About ``n`` different indices in rising order, drawn by mass."""
+    kept, chances = capped(mass, n)
+    n_draws = n - int(kept.sum())
+    strata = (np.arange(n_draws) + rng.random(n_draws)) / n_draws
+    drawn = draw(chances, strata) if chances.any() else np.empty(0, np.int64)
+    return np.unique(np.concatenate([np.flatnonzero(kept), drawn]))
+
+
 def _importance(
-    rows: NDArray[np.float32], mass: Floats, n_space: int, order: Indices, borders: Indices, cells: NDArray[np.int32]
+    rows: Floats, mass: Floats, n_space: int, order: Indices, borders: Indices, cells: NDArray[np.int32]
 ) -> Floats:
     """Number that the chance of each node to be chosen goes by."""
     n_cells = len(borders) - 1

@@ -304,7 +304,7 @@ def predicted_changes(search, problem):
 @pytest.mark.parametrize("k", [1, 2, 5, 11])
 def test_the_change_a_swap_would_make_is_foretold(k):
     problem, search = swap_search(k=k)
-    place, column, leaving = search._promising()
+    place, column, leaving, _ = search._promising()
     changes = predicted_changes(search, problem)
     swapped = search.centers.copy()
     swapped[leaving] = place
@@ -329,7 +329,7 @@ def test_every_swap_is_foretold():
 
 def test_the_assignment_after_a_swap_is_right():
     problem, search = swap_search(k=6, number=3)
-    place, column, leaving = search._promising()
+    place, column, leaving, _ = search._promising()
     found = search._assignment(column, leaving)
     centers = search.centers.copy()
     centers[leaving] = place

@@ -202,12 +202,16 @@ def test_files_of_the_first_format_are_read():
     header = json.loads(table.schema.metadata[b"probi"]) | {"format": 1}
     for name in _arrow.SINCE_FORMAT_2:
         del header[name]
+    for name in ("audit_limit", "audit_sizes"):
+        del header[name]
     for stream in header["streams"]:
-        del stream["thinning"]
+        del stream["thinning"], stream["surroundings"]
     sink = pa.BufferOutputStream()
     old = table.replace_schema_metadata({"probi": json.dumps(header), "checksum": _arrow.NO_CHECKSUM})
     with pa.ipc.new_file(sink, old.schema) as writer:
         writer.write_table(old)
     data = sink.getvalue().to_pybytes()
     data = _arrow.CHECKSUM.sub(b"probi-sha256:" + hashlib.sha256(data).hexdigest().encode(), data)
-    assert Summary.from_bytes(data).to_bytes() == plain.to_bytes()
+    read = Summary.from_bytes(data)
+    assert read.coreset() == plain.coreset()
+    assert (read.n_nodes, read.mass, read.lower_bound) == (plain.n_nodes, plain.mass, plain.lower_bound)

@@ -97,9 +97,8 @@ def _cells(
     The tree is grown over some of the rows, drawn by mass but each at most once: one of a huge mass must leave some to
     the others. All rows descend it.
     """
-    some = used[_drawn_once(mass[used], n_looked_at, rng)]
-    times = np.ones(len(some))
-    m = len(some)
+    drawn, times = _drawn_once(mass[used], n_looked_at, rng)
+    some, m = used[drawn], len(drawn)
     features, thresholds, firsts = np.empty(2 * m, np.uint64), np.empty(2 * m), np.empty(2 * m, np.uint64)
     leaf_of, cell_of, leaves = np.empty(2 * m, np.int32), np.empty(m, np.int32), np.empty(len(rows), np.int32)
     n_leaves, n_cells = kernels.grow(rows, times, some, most, features, thresholds, firsts, leaf_of, cell_of)
@@ -114,13 +113,21 @@ def _cells(
     return order, borders, cells
 
 
-def _drawn_once(mass: Floats, n: int, rng: np.random.Generator) -> Indices:
-    """About ``n`` different indices in rising order, drawn by mass."""
+def _drawn_once(mass: Floats, n: int, rng: np.random.Generator) -> tuple[Indices, Floats]:
+    """About ``n`` different indices in rising order, drawn by mass, and how many draws each stands for.
+
+    Those that are sure to be drawn stand for their mass, but all of them together for no more than the others.
+    """
     kept, chances = capped(mass, n)
     n_draws = n - int(kept.sum())
-    strata = (np.arange(n_draws) + rng.random(n_draws)) / n_draws
-    drawn = draw(chances, strata) if chances.any() else np.empty(0, np.int64)
-    return np.unique(np.concatenate([np.flatnonzero(kept), drawn]))
+    times = np.where(kept, 1.0, 0.0)
+    if n_draws and chances.any():
+        strata = (np.arange(n_draws) + rng.random(n_draws)) / n_draws
+        times[draw(chances, strata)] = 1.0
+        heavy = mass[kept] / mass[~kept].sum() * n_draws
+        times[kept] = np.maximum(1.0, heavy * min(1.0, n_draws / max(heavy.sum(), 1.0)))
+    drawn = np.flatnonzero(times)
+    return drawn, times[drawn]
 
 
 def _importance(

@@ -20,7 +20,7 @@ from probi.solver.lloyd import Lloyd, descend, p_lloyd
 from probi.solver.problem import Problem
 from probi.solver.result import Clusters, Evaluation, Result
 from probi.solver.seeding import seed, seed_as_in_paper
-from probi.solver.swaps import Swaps
+from probi.solver.swaps import NodeSwaps, Swaps
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -40,8 +40,8 @@ START_TOL = 1e-3
 # ones are shared by all threads, one start after the other.
 ALONE = 1 << 20
 
-# With no more coordinates than this, starts are also tried on the nodes themselves: nodes with two distant realizations
-# are not well described by a median, and here it costs next to nothing.
+# With no more coordinates than this, as many starts as are wanted are drawn among realizations, too: it costs next to
+# nothing.
 SMALL = 1 << 17
 
 
@@ -268,29 +268,27 @@ def _solve(
     problem = Problem.of(nodes)
     lifted = problem.lifted()
     alone = lifted.nodes.n_realizations * lifted.nodes.n_features <= ALONE
-    small = not nodes.is_certain and nodes.n_realizations * nodes.n_features <= SMALL
     seeds = [int(rng.integers(2**63)) for _ in range(n_init)]
 
-    def start(i: int) -> tuple[_Found, list[tuple[Lloyd, int]]]:
+    def start(i: int) -> _Found:
         centers = seed(lifted, n_clusters, np.random.default_rng(seeds[i])) if init is None else lifted.raised(init)
         tried = Lloyd(lifted.nodes, centers)
         n_rounds = descend(lifted, tried, max_iter, START_TOL)
         if verbose:
             print(f"start {i + 1}/{n_init}: cost of medians {tried.cost:.6g} after {n_rounds} rounds")
-        on_nodes = [_on_nodes(problem, centers, max_iter, tol)] if small else []
-        return _Found(tried.cost, i, tried.centers), on_nodes
+        return _Found(tried.cost, i, tried.centers)
 
-    tried = _each(start, n_init, alone)
-    starts = sorted((found for found, _ in tried), key=lambda found: found[:2])
+    starts = sorted(_each(start, n_init, alone), key=lambda found: found[:2])
     if init is None:
         starts = starts[: effort.n_swapped]
         seeds = [int(rng.integers(2**63)) for _ in starts]
         starts = _each(lambda i: _swapped(lifted, starts[i], effort, seeds[i], verbose), len(starts), alone)
     best = Lloyd(lifted.nodes, min(starts, key=lambda found: found[:2]).centers)
     descend(lifted, best, max_iter, tol)
-    finalists = [final for _, finals in tried for final in finals]
-    finalists.append(_on_nodes(problem, best.centers, max_iter, tol))
-    final, n_rounds = min(finalists, key=lambda found: found[0].cost)
+    known = _on_nodes(problem, best.centers if init is None else init, max_iter, tol)
+    if init is None and not nodes.is_certain:
+        known = _from_realizations(problem, known, effort, n_init, max_iter, tol, rng)
+    final, n_rounds = known
     if verbose:
         print(f"nodes: cost {final.cost:.6g} after {n_rounds} rounds")
     return final.centers, n_rounds
@@ -301,6 +299,31 @@ def _each(function: Callable[[int], T], n: int, alone: bool) -> list[T]:
     if alone:
         return _parallel.run(lambda i, _: function(i), [(i, i + 1) for i in range(n)])
     return [function(i) for i in range(n)]
+
+
+def _from_realizations(
+    problem: Problem, known: tuple[Lloyd, int], effort: Effort, n_init: int, max_iter: int, tol: float,
+    rng: np.random.Generator,
+) -> tuple[Lloyd, int]:  # fmt: skip
+    """Better centers than those known, by starts and swaps among realizations, if there are any.
+
+    Where nodes have distant realizations, a good center may lie far from all medians, at a place that many nodes may
+    take. For a large problem starts are left out. Swaps are tried if one of those drawn first is a gain.
+    """
+    k = len(known[0].centers)
+    small = problem.nodes.n_realizations * problem.nodes.n_features <= SMALL
+    seeds = [int(rng.integers(2**63)) for _ in range(n_init if small else 0)]
+
+    def start(i: int) -> tuple[Lloyd, int]:
+        centers = seed_as_in_paper(problem.nodes, k, np.random.default_rng(seeds[i]))
+        return _on_nodes(problem, centers, max_iter, tol)
+
+    best = min([known, *_each(start, len(seeds), alone=True)], key=lambda found: found[0].cost)
+    search = NodeSwaps(problem, best[0].centers, rng, effort.least_gain)
+    if not search.gain_at_once():
+        return best
+    search.run(effort.patience)
+    return min(best, _on_nodes(problem, search.centers, max_iter, tol), key=lambda found: found[0].cost)
 
 
 def _swapped(lifted: Problem, found: _Found, effort: Effort, seed: int, verbose: int) -> _Found:

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from probi import _parallel
 from probi._kernels import candidates as kernels
-from probi.distances import Assignment
+from probi.distances import Assignment, expected_distances
 from probi.solver.lloyd import Lloyd, one_round
 from probi.solver.problem import Problem, draw
 
@@ -60,7 +60,7 @@ class Swaps:
 
     def _try(self) -> Floats | None:
         """Centers after the most promising swap and a few rounds, if they are better."""
-        place, column, leaving = self._promising()
+        place, column, leaving, _ = self._promising()
         centers = self.centers.copy()
         centers[leaving] = place
         lloyd = Lloyd(self.problem.nodes, centers, self._assignment(column, leaving))
@@ -74,22 +74,32 @@ class Swaps:
                 return None  # at this pace it does not get there
         return None
 
-    def _promising(self) -> tuple[Floats, int, int]:
-        """Among drawn places and all centers, the pair that costs least at once: place, its column, center to leave."""
-        nodes, k = self.problem.nodes, len(self.centers)
+    def _candidates(self) -> Floats:
+        """Draw places for the new center by what nodes cost beyond their spreads, and measure all distances to them."""
+        nodes = self.problem.nodes
         chosen = draw(self.problem.excess(self._nearest), self.rng.random(N_CANDIDATES))
         places = self.problem.places[chosen].astype(np.float64)
         _parallel.run(
             kernels.candidate_costs, self._pieces, nodes.points, nodes.mass, self._nearest, places,
             np.ascontiguousarray(places.T), self._distances,
         )  # fmt: skip
+        return places
+
+    def _promising(self) -> tuple[Floats, int, int, float]:
+        """Among drawn places and all centers, the pair that costs least at once.
+
+        Place, its column, center to leave, and change of the cost.
+        """
+        nodes, k = self.problem.nodes, len(self.centers)
+        places = self._candidates()
         parts = _parallel.run(
             kernels.swap_changes, self._pieces, nodes.mass, self._labels, self._nearest, self._second,
             self._distances, k,
         )  # fmt: skip
         changes = np.sum(parts, axis=0)
-        column, leaving = np.unravel_index(np.argmin(changes[:, :k] + changes[:, k:]), (N_CANDIDATES, k))
-        return places[column], int(column), int(leaving)
+        changes = changes[:, :k] + changes[:, k:]
+        column, leaving = np.unravel_index(np.argmin(changes), (N_CANDIDATES, k))
+        return places[column], int(column), int(leaving), float(changes[column, leaving])
 
     def _assignment(self, column: int, leaving: int) -> Assignment:
         """Assignment after a swap, from what is known; only nodes whose center left are to be looked at."""
@@ -101,3 +111,32 @@ class Swaps:
         found.other[:] = np.where(joins, self._nearest, np.minimum(self._second, to_new))
         found.other[self._labels == leaving] = -np.inf
         return found
+
+
+class NodeSwaps(Swaps):
+    """The same search on uncertain nodes, with new centers drawn among their realizations."""
+
+    def gain_at_once(self) -> bool:
+        """Whether one of the places drawn, in exchange for a center, lowers the cost before any center moves."""
+        return bool(self.problem.excess(self._nearest).any()) and self._promising()[3] < -self.least_gain * self.cost
+
+    def _settle(self, centers: Floats) -> None:
+        self.centers = centers
+        distances = self._distances_to(centers)
+        self._labels[:] = np.argmin(distances, axis=1)
+        self._nearest[:] = distances.min(axis=1)
+        distances[np.arange(len(distances)), self._labels] = np.inf
+        self._second[:] = distances.min(axis=1)
+        self.cost = float(np.sum(self.problem.nodes.mass * self._nearest))
+
+    def _candidates(self) -> Floats:
+        nodes = self.problem.nodes
+        excess = self.problem.excess(self._nearest) / nodes.total_probabilities
+        scores = np.repeat(excess, np.diff(nodes.offsets)) * nodes.probabilities
+        places = nodes.points[draw(scores, self.rng.random(N_CANDIDATES))].astype(np.float64)
+        self._distances = self._distances_to(places)
+        return places
+
+    def _distances_to(self, centers: Floats) -> Floats:
+        nodes = self.problem.nodes
+        return expected_distances(nodes, centers) / nodes.total_probabilities[:, None]

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import warnings
+from datetime import date
 
 import numpy as np
 import pandas as pd
@@ -174,6 +175,17 @@ def test_assignments_have_their_columns_also_where_the_first_rows_make_no_node(t
         lazy = on_dask.assign(source, centers, group_size=1500, part_bytes=1)
         assert_array_equal(lazy.compute()["cluster"], expected)
         assert list(lazy.columns) == list(lazy.compute().columns)
+
+
+@pytest.mark.parametrize("ids", [[date(2026, 3, day) for day in range(1, 9)], [bytes([65 + i]) for i in range(8)]])
+def test_ids_keep_their_type(tmp_path, ids):
+    points = np.arange(16.0).reshape(8, 2)
+    path = write(tmp_path / "x.parquet", {"id": ids, "x": points[:, 0], "y": points[:, 1]})
+    for source in (path, frame_of({"id": ids, "x": points[:, 0], "y": points[:, 1]}, 2)):
+        lazy = on_dask.assign(source, points[[1, 6]], id="id", layout="points")
+        found = lazy.compute()
+        assert found["id"].tolist() == ids
+        assert lazy.dtypes["id"] == found.dtypes["id"]
 
 
 def test_assignments_are_lazy_and_of_the_promised_types(tmp_path):

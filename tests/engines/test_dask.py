@@ -13,6 +13,7 @@ from datetime import date
 import numpy as np
 import pandas as pd
 import pytest
+from commands import command
 from commands import probi as probi_command
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -494,6 +495,24 @@ def test_the_same_results_folder(tmp_path, capsys, monkeypatch):
         tmp_path / "here" / "assignment.parquet"
     )
     assert there.json["solutions"][0]["cost"] == pytest.approx(here.json["solutions"][0]["cost"], rel=1e-12)
+
+
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of Windows are others")
+def test_ctrl_c_is_one_sentence(tmp_path):
+    """A terminal sends it to the workers, too."""
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(500_000, 10)))
+    options = ("-k", 5, "--group-size", 10, "--engine", "dask", "--workers", 2, "--part-size", 1)
+    with subprocess.Popen(
+        command("cluster", tmp_path / "x.npy", *options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    ) as process:  # fmt: skip
+        said = [process.stderr.readline(), process.stderr.readline()]
+        assert "Dask with 2 workers" in said[-1]
+        os.killpg(process.pid, signal.SIGINT)
+        out, rest = process.communicate(timeout=60)
+    assert (process.returncode, out) == (1, "")
+    assert rest.splitlines() == ["probi: Stopped. Nothing was kept."]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import numpy as np
 from experiments import peers, quality
 from experiments.pictures import paper_pictures, plot_distortion, plot_gap, plot_growth
 from experiments.records import read
+from experiments.reproduction import reproduction
 from experiments.theory_page import theory_page
 from experiments.writing import number, table, words
 
@@ -81,6 +82,7 @@ def paper_page(folder: Path) -> str:
             defined there and taken for it.
         """),
     ]
+    text.append(reproduction(rows, theirs, read(folder / "paper_readings.csv")))
     for stand_in in (False, True):
         for name in dict.fromkeys(r["data_set"] for r in rows if r["stand_in"] == stand_in):
             chosen = [r for r in rows if r["data_set"] == name and r["stand_in"] == stand_in]

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from datetime import datetime
 
 import numpy as np
 import pytest
@@ -230,12 +231,45 @@ def test_concat_of_two_dtypes_is_float64():
     assert joined == Nodes.concat([three(np.float64), three(np.float64)])
 
 
+EPOCH = datetime(1970, 1, 1)
+PAIR = np.array([(1, 2)], [("u", "i8"), ("v", "i8")])
+
+
+def labelled(ids):
+    return Nodes.from_points(np.zeros((len(ids), 1)), ids=ids)
+
+
+@pytest.mark.parametrize(
+    ("ids", "joined"),
+    [
+        (([1, 2], [3]), [1, 2, 3]),
+        (([], [3], [], [4]), [3, 4]),  # nothing is no number
+        ((np.array([1], np.int32), np.array([2], np.int64)), [1, 2]),
+        ((["a"], np.array(["bc"], object)), ["a", "bc"]),
+        ((PAIR, PAIR), [(1, 2), (1, 2)]),
+        ((np.array([0], "M8[D]"), np.array([0], "M8[s]")), [EPOCH, EPOCH]),
+    ],
+)
+def test_concat_keeps_ids_as_they_are(ids, joined):
+    found = Nodes.concat([labelled(part) for part in ids]).ids.tolist()
+    assert found == joined
+    assert list(map(type, found)) == list(map(type, joined))
+
+
 @pytest.mark.parametrize(
     ("parts", "problem"),
     [
         ([], "nothing"),
         ([Nodes.from_points([[1.0]]), Nodes.from_points([[1.0, 2.0]])], "features"),
         ([Nodes.from_points([[1.0]], ids=[1]), Nodes.from_points([[1.0]])], "ids"),
+        ([labelled([1]), labelled(["a"])], "ids that are whole numbers and ids that are text"),
+        ([labelled([1]), labelled(np.array(["a"], object))], "whole numbers and ids that are text"),
+        ([labelled([1]), labelled([1.5])], "whole numbers and ids that are numbers"),
+        ([labelled(np.array([1])), labelled(np.array([1], np.uint64))], "int64 and ids that are uint64"),
+        ([labelled(["a"]), labelled(np.array(["2026-03-01"], "M8[D]"))], "text and ids that are dates"),
+        ([labelled(PAIR), labelled(PAIR.astype([("u", "U1"), ("v", "i8")]))], "whole numbers and ids that are text"),
+        ([labelled(PAIR), labelled(PAIR.astype([("u", "i8"), ("w", "i8")]))], "different parts"),
+        ([labelled(PAIR), labelled([1])], "different parts"),
     ],
 )
 def test_concat_of_what_does_not_fit_is_refused(parts, problem):

@@ -43,14 +43,18 @@ def in_order(n, n_periods_seen=7, seed=0, period=10):
     return uncertain(n, seed=seed), times
 
 
-def chosen_by_hand(times, period, n_periods):
-    """For each node: whether it counts at the end, and whether it was late; by the plain definition."""
+def chosen_by_hand(times, period, n_periods, max_ahead=None):
+    """For each node: whether it counts at the end, was late, was set aside; by the plain definition."""
     numbers = [time // period for time in times]
-    late, latest = [], -np.inf
+    max_ahead = n_periods if max_ahead is None else max_ahead
+    late, ahead, latest = [], [], None
     for number in numbers:
-        latest = max(latest, number)
+        ahead.append(latest is not None and number > latest + max_ahead)
+        if not ahead[-1]:
+            latest = number if latest is None else max(latest, number)
         late.append(number <= latest - n_periods)
-    return [number > latest - n_periods for number in numbers], late
+    counts = [number > latest - n_periods and not far for number, far in zip(numbers, ahead, strict=True)]
+    return counts, late, ahead
 
 
 # -- which nodes count ------------------------------------------------------------------------------------------------
@@ -63,16 +67,20 @@ def chosen_by_hand(times, period, n_periods):
     st.integers(1, 12),
     st.integers(1, 5),
     st.lists(st.integers(1, 39), max_size=4),
+    st.none() | st.integers(1, 30),
 )
-def test_the_nodes_that_count(times, period, n_periods, cuts):
+@pytest.mark.filterwarnings("ignore:Nodes more than")
+def test_the_nodes_that_count(times, period, n_periods, cuts, max_ahead):
     points = np.arange(len(times), dtype=float)[:, None]
-    found = Window(period, n_periods, n_clusters=1, random_state=0)
+    found = Window(period, n_periods, n_clusters=1, random_state=0, max_ahead=max_ahead)
     borders = [0, *sorted({cut for cut in cuts if cut < len(times)}), len(times)]
     for start, stop in itertools.pairwise(borders):
         found.update(Nodes.from_points(points[start:stop]), times[start:stop])
-    counts, late = chosen_by_hand(times, period, n_periods)
+    counts, late, ahead = chosen_by_hand(times, period, n_periods, max_ahead)
     assert sorted(found.summary().coreset().points[:, 0]) == points[counts][:, 0].tolist()
-    assert (found.n_nodes, found.n_late) == (sum(counts), sum(late))
+    assert (found.n_nodes, found.n_late, found.n_ahead) == (sum(counts), sum(late), sum(ahead))
+    times = [time for time, far in zip(times, ahead, strict=True) if not far]
+    counts = [count for count, far in zip(counts, ahead, strict=True) if not far]
     assert found.stop - found.start == n_periods * period
     assert found.stop - period <= max(times) < found.stop
     for last in range(1, n_periods + 1):
@@ -82,7 +90,7 @@ def test_the_nodes_that_count(times, period, n_periods, cuts):
 
 
 def test_a_gap_drops_what_is_before_it():
-    found = window()
+    found = window(max_ahead=10**9)
     found.update(uncertain(30), 5)
     found.update(uncertain(20), 15)
     found.update(uncertain(10), 10_000)
@@ -92,6 +100,46 @@ def test_a_gap_drops_what_is_before_it():
     assert (found.n_nodes, found.n_late) == (14, 0)
     found.update(uncertain(7), 9_979)
     assert (found.n_nodes, found.n_late) == (14, 7)
+
+
+def test_a_clock_from_the_far_future_does_not_empty_the_window():
+    found = window()
+    found.update(uncertain(30), 5)
+    found.update(uncertain(20), 15)
+    before = found.to_bytes()
+    with pytest.warns(UserWarning, match=r"more than 3 periods ahead .* call advance"):
+        found.update(uncertain(1), 10**9)
+    assert (found.n_nodes, found.n_late, found.n_ahead, found.stop) == (50, 0, 1, 20)
+    assert "0 late, 1 too far ahead" in repr(found)
+    found.update(uncertain(10), 25)
+    assert (found.n_nodes, found.n_late) == (60, 0)
+    # An error instead, for those who ask for it: nothing has changed.
+    strict = Window.from_bytes(before)
+    with pytest.raises(UserWarning, match="set aside"):  # as the tests' own filter does
+        strict.update(uncertain(3), [16, 10**9, 17])
+    assert strict.to_bytes() == before
+
+
+def test_the_limit_is_that_of_the_user():
+    found = window(max_ahead=1)
+    found.update(uncertain(2), [5, 19])  # one period further
+    with pytest.warns(UserWarning, match="more than 1 periods"):
+        found.update(uncertain(4), [30, 29, 39, 40])  # too far, good, good by the one before, good
+    assert (found.n_nodes, found.n_ahead, found.stop) == (3, 1, 50)
+    assert found.max_ahead == Window.from_bytes(found.to_bytes()).max_ahead == copy.copy(found).max_ahead == 1
+    assert window(n_periods=7).max_ahead == 7
+    found.advance(1000)  # said on purpose
+    found.update(uncertain(4), 1010)
+    assert (found.n_nodes, found.n_ahead) == (4, 1)
+
+
+def test_a_window_told_the_time_does_not_believe_the_first_node():
+    found = window()
+    found.advance(0)
+    with pytest.warns(UserWarning, match="ahead"):
+        found.update(uncertain(1), 10**9)
+    assert (found.n_nodes, found.n_ahead, found.stop) == (0, 1, 10)
+    assert Window.from_bytes(found.to_bytes()).n_ahead == 1
 
 
 def test_time_goes_on_without_nodes():
@@ -177,7 +225,7 @@ def test_one_time_for_all_is_the_same_time_for_each():
 
 def test_nodes_that_left_leave_no_trace():
     early, late = uncertain(500, seed=1), uncertain(500, seed=2)
-    both, alone = window(), window()
+    both, alone = window(max_ahead=10), window(max_ahead=10)
     both.update(early, np.linspace(0, 29, 500))
     both.update(late, np.linspace(70, 99, 500))
     alone.update(late, np.linspace(70, 99, 500))
@@ -453,7 +501,8 @@ def forged(change, **parts):
 @pytest.mark.parametrize(
     "change",
     [
-        {"format": 2}, {"period": {"length": 0, "unit": None}}, {"period": 3}, {"n_periods": -1}, {"n_periods": 2},
+        {"format": 3}, {"max_ahead": 0}, {"max_ahead": "far"}, {"n_ahead": -1},
+        {"period": {"length": 0, "unit": None}}, {"period": 3}, {"n_periods": -1}, {"n_periods": 2},
         {"plan": {"n_clusters": 2, "size": 9, "preset": "default"}}, {"plan": {}}, {"plan": 1},
         {"seed": 1}, {"latest": 2}, {"latest": 100}, {"latest": None}, {"latest": "now"}, {"n_late": "x"},
         {"n_features": 3}, {"period": {"length": 1.5, "unit": "s"}}, {"period": {"length": 2**70, "unit": "s"}},
@@ -481,6 +530,16 @@ def test_forged_windows_without_nodes_are_refused(change):
     assert Window.from_bytes(_window_file.pack(header | {"latest": 2**40}, {})).stop > np.datetime64("9999")
     with pytest.raises(InputError):
         Window.from_bytes(_window_file.pack(header | change, {}))
+
+
+def test_a_window_of_format_1_has_the_usual_limit():
+    found = read(uncertain(40), np.arange(40))
+    header, summaries = _window_file.unpack(found.to_bytes())
+    for name in ("numbers", "max_ahead", "n_ahead"):
+        del header[name]
+    old = Window.from_bytes(_window_file.pack(header | {"format": 1}, summaries))
+    assert (old.max_ahead, old.n_ahead) == (3, 0)
+    assert old.to_bytes() == found.to_bytes()
 
 
 def test_forged_summaries_are_refused():

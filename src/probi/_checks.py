@@ -1,5 +1,6 @@
 """Checks of user data, once, at the border: each raises an InputError that names the node and says what to do."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -231,3 +232,29 @@ def as_ids(ids: Any, n_nodes: int) -> Array | None:
     if array.shape != (n_nodes,):
         raise InputError(f"Ids have shape {array.shape}, but there are {n_nodes} nodes.")
     return frozen(array)
+
+
+def concat_ids(parts: Sequence[Array]) -> Array:
+    """Ids of all parts, as they are; kinds that NumPy would turn into each other are an error."""
+    given = [part for part in parts if len(part)] or list(parts[:1])  # an empty part has no kind
+    names = {part.dtype.names for part in given}
+    if len(names) > 1:
+        raise InputError("Ids consist of different parts. Give all nodes ids of the same fields.")
+    for name in names.pop() or (None,):
+        columns = given if name is None else [part[name] for part in given]
+        kinds = {_kind_of_ids(column): column.dtype for column in columns}
+        if len(kinds) == 1 and {column.dtype.kind for column in columns} == {"i", "u"}:  # float64 to NumPy
+            kinds = {str(column.dtype): column.dtype for column in columns}
+            kinds = kinds if np.result_type(*kinds.values()).kind == "f" else {}
+        if len(kinds) > 1:
+            one, other = list(kinds)[:2]
+            raise InputError(f"There are ids that are {one} and ids that are {other}. Make them the same.")
+    return np.concatenate(given)
+
+
+def _kind_of_ids(ids: Array) -> str:
+    if ids.dtype == object:
+        kinds = {type(value) for value in ids.tolist()}
+        return "text" if kinds == {str} else " or ".join(sorted(kind.__name__ for kind in kinds))
+    kinds_of_dtypes = {"i": "whole numbers", "u": "whole numbers", "f": "numbers", "U": "text", "M": "dates"}
+    return kinds_of_dtypes.get(ids.dtype.kind, str(ids.dtype))

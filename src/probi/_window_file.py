@@ -13,7 +13,9 @@ from typing import Any
 
 from probi.errors import InputError
 
-FORMAT = 1
+# 2 holds the limit for nodes from the future, and how many there were.
+FORMAT = 2
+READABLE = (1, 2)
 CHECKSUM = re.compile(rb"probi-window-sha256:([0-9a-f]{64})\Z")
 NO_CHECKSUM = b"probi-window-sha256:" + b"0" * 64
 HEADER = "window.json"
@@ -49,8 +51,10 @@ def unpack(data: bytes) -> tuple[dict[str, Any], dict[int, bytes]]:
             if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
                 raise InputError("This is no window that probi can read: its parts are compressed.")
             header = json.loads(archive.read(HEADER))
-            if header["format"] != FORMAT:
-                raise InputError(f"The window has format {header['format']}, but this version of probi reads {FORMAT}.")
+            if header["format"] not in READABLE:
+                raise InputError(
+                    f"The window has format {header['format']}, but this version of probi reads {READABLE[-1]} at most."
+                )
             return header, {number: archive.read(_name(number)) for number in header["numbers"]}
     except (zipfile.BadZipFile, KeyError, TypeError, ValueError, NotImplementedError, RuntimeError) as error:
         if isinstance(error, InputError):

@@ -16,6 +16,7 @@ from probi._checks import (
     check_offsets,
     check_points,
     check_probabilities,
+    concat_ids,
     equal_probabilities,
     frozen,
     largest_magnitude,
@@ -364,7 +365,7 @@ class Nodes:
         Parameters
         ----------
         parts : sequence of Nodes
-            Of one number of features; all with ids or all without.
+            Of one number of features; all with ids, of one kind, or all without.
 
         Returns
         -------
@@ -386,6 +387,7 @@ class Nodes:
             raise InputError("Some parts have ids and some have none. Give all of them ids, or none.")
         if len(parts) == 1:
             return parts[0]
+        ids = [part.ids for part in parts if part.ids is not None]
         starts = np.cumsum([0] + [part.n_realizations for part in parts])
         offsets = [part.offsets[:-1] + start for part, start in zip(parts, starts, strict=False)]
         shared = set.intersection(*(set(part._statistics) for part in parts))
@@ -398,7 +400,7 @@ class Nodes:
             probabilities=joined("probabilities"),
             offsets=frozen(np.concatenate([*offsets, starts[-1:]])),
             weights=joined("weights"),
-            ids=None if parts[0].ids is None else joined("ids"),
+            ids=frozen(concat_ids(ids)) if ids else None,
             total_probabilities=joined("total_probabilities"),
             magnitude=max(part.magnitude for part in parts),
             statistics={

@@ -1,14 +1,16 @@
 """Window: a stream of which only the last periods count."""
 
 import os
+import warnings
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from probi import _parallel
 from probi._checks import check_count
-from probi._periods import Periods
+from probi._periods import MOST, Periods
 from probi._random import seed_of
 from probi.errors import InputError
 from probi.nodes import Nodes
@@ -25,6 +27,7 @@ class _State(NamedTuple):
     summaries: dict[int, Summary]  # by number of period; none for periods without nodes
     latest: int | None = None  # number of the latest period that was seen
     n_late: int = 0
+    n_ahead: int = 0
     n_features: int | None = None
 
 
@@ -53,6 +56,10 @@ class Window:
         Most realizations that a node keeps, as in :class:`Summary`.
     epsilon, delta : float, default=None
         For ``preset="theory"``, as in :class:`Summary`.
+    max_ahead : int, default=None
+        How many periods a node may be ahead of the latest one. Nodes further ahead are set aside: they are counted in
+        ``n_ahead``, a warning is given, and nothing else changes. So one wrong clock does not empty the window. None
+        means ``n_periods``; a large number such as 10**9 sets no limit.
 
     Attributes
     ----------
@@ -60,10 +67,14 @@ class Window:
         Length of a period.
     n_periods, n_clusters, size, preset, max_realizations
         As given.
+    max_ahead : int
+        How many periods a node may be ahead of the latest one.
     n_nodes : int
         Nodes in the periods that count.
     n_late : int
         Nodes that came when their period no longer counted, and were left out.
+    n_ahead : int
+        Nodes that were set aside because they were more than ``max_ahead`` periods ahead.
     start : int, float, datetime64 or None
         First time that counts; None before the first node.
     stop : int, float, datetime64 or None
@@ -76,7 +87,8 @@ class Window:
     Notes
     -----
     Which period is the latest is said by the times alone: there is no clock. Where nothing arrives for long,
-    :meth:`advance` moves the window on.
+    :meth:`advance` moves the window on; after a gap of more than ``max_ahead`` periods it must, or all later nodes are
+    set aside. The time of the first node is believed, unless :meth:`advance` was called before.
 
     Examples
     --------
@@ -113,14 +125,17 @@ class Window:
         max_realizations: int | None = None,
         epsilon: float | None = None,
         delta: float | None = None,
+        max_ahead: int | None = None,
     ) -> None:
         plan = Plan.checked(n_clusters, size, preset, max_realizations, epsilon, delta)
         periods = Periods.checked(period)
         _check_n_periods(n_periods, periods)
-        self._set(periods, int(n_periods), plan, seed_of(random_state), _State({}))
+        max_ahead = _checked_max_ahead(max_ahead, int(n_periods))
+        self._set(periods, int(n_periods), max_ahead, plan, seed_of(random_state), _State({}))
 
-    def _set(self, periods: Periods, n_periods: int, plan: Plan, seed: int, state: _State) -> Self:
-        self._periods, self._n_periods, self._plan, self._seed, self._state = periods, n_periods, plan, seed, state
+    def _set(self, periods: Periods, n_periods: int, max_ahead: int, plan: Plan, seed: int, state: _State) -> Self:
+        self._periods, self._n_periods, self._max_ahead = periods, n_periods, max_ahead
+        self._plan, self._seed, self._state = plan, seed, state
         # Merged summaries by number of periods, until the next update.
         self._found: dict[int, Summary] = {}
         self._lock = _parallel.Lock()
@@ -132,7 +147,8 @@ class Window:
         """Read nodes of one time, or of one time each.
 
         A time may go back to any period that still counts. Nodes of older ones are left out and counted in ``n_late``.
-        If it fails, the window is as it was before.
+        Nodes more than ``max_ahead`` periods ahead of all before them are left out and counted in ``n_ahead``, with a
+        warning. If it fails, also because the warning is made an error, the window is as it was before.
 
         Parameters
         ----------
@@ -150,6 +166,15 @@ class Window:
         >>> window.update(probi.Nodes.from_points([[6.0]]), 9.0)
         >>> window
         Window(4 nodes in 2 of 3 periods of 10.0, 1 late, up to 1 clusters, coreset of 200)
+
+        A clock that is wrong by years:
+
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
+        ...     window.update(probi.Nodes.from_points([[7.0]]), 1e9)
+        >>> window.n_nodes, window.n_ahead
+        (4, 1)
         """
         if not isinstance(nodes, Nodes):
             raise InputError(f"Expected Nodes, not {type(nodes).__name__}. Nodes.from_points takes an array of points.")
@@ -168,6 +193,14 @@ class Window:
         """Give the nodes to the summaries of their periods, and go over to the new state."""
         state = self._state
         # Each node is judged by those that came before it, so a batch is the same as its nodes one by one.
+        ahead = _ahead(numbers, state.latest, self.max_ahead)
+        n_ahead = int(ahead.sum())
+        if n_ahead:
+            self._warn_of_nodes_ahead()
+            nodes, numbers = nodes[~ahead], numbers[~ahead]
+        if len(nodes) == 0:
+            self._state = state._replace(n_ahead=state.n_ahead + n_ahead)
+            return
         latest = np.maximum.accumulate(numbers if state.latest is None else np.maximum(numbers, state.latest))
         newest = int(latest[-1])
         held = self._held(state.summaries, newest)
@@ -179,7 +212,15 @@ class Window:
             held[number] = summary if len(present) == 1 else summary.__copy__()
             held[number].update(nodes if len(present) == 1 and (numbers == number).all() else nodes[numbers == number])
         n_late = state.n_late + int((numbers <= latest - self.n_periods).sum())
-        self._state = _State(held, newest, n_late, nodes.n_features)
+        self._state = _State(held, newest, n_late, state.n_ahead + n_ahead, nodes.n_features)
+
+    def _warn_of_nodes_ahead(self) -> None:
+        # Without times of the nodes: Python shows the same text once per line of the caller.
+        warnings.warn(
+            f"Nodes more than {self.max_ahead:,} periods ahead of the window are set aside (n_ahead counts them). If "
+            "their times are right, call advance(time) first, or give a larger max_ahead.",
+            stacklevel=4,
+        )
 
     def advance(self, time: Any) -> None:
         """Say how late it is, where no nodes do: periods that no longer count are forgotten.
@@ -187,7 +228,7 @@ class Window:
         Parameters
         ----------
         time : number, datetime or datetime64
-            A time that has come. One before the latest changes nothing.
+            A time that has come, however far ahead. One before the latest changes nothing.
 
         Examples
         --------
@@ -300,6 +341,16 @@ class Window:
         return self._state.n_late
 
     @property
+    def max_ahead(self) -> int:
+        """How many periods a node may be ahead of the latest one."""
+        return self._max_ahead
+
+    @property
+    def n_ahead(self) -> int:
+        """Nodes that were set aside because they were more than ``max_ahead`` periods ahead."""
+        return self._state.n_ahead
+
+    @property
     def start(self) -> Any:
         """First time that counts; None before the first node."""
         latest = self._state.latest
@@ -313,9 +364,11 @@ class Window:
 
     def __repr__(self) -> str:
         paper = ", as in the paper" if self.preset == "paper" else ""
+        ahead = f", {self.n_ahead:,} too far ahead" if self.n_ahead else ""
         return (
             f"Window({self.n_nodes:,} nodes in {len(self._state.summaries):,} of {self.n_periods:,} periods of "
-            f"{self._periods}, {self.n_late:,} late, up to {self.n_clusters} clusters, coreset of {self.size:,}{paper})"
+            f"{self._periods}, {self.n_late:,} late{ahead}, up to {self.n_clusters} clusters, coreset of "
+            f"{self.size:,}{paper})"
         )
 
     # -- copies and files -------------------------------------------------------------------------------------------
@@ -324,7 +377,9 @@ class Window:
         with self._lock:
             copies = {number: summary.__copy__() for number, summary in self._state.summaries.items()}
             state = self._state._replace(summaries=copies)
-            return Window.__new__(Window)._set(self._periods, self._n_periods, self._plan, self._seed, state)
+            return Window.__new__(Window)._set(
+                self._periods, self._n_periods, self._max_ahead, self._plan, self._seed, state
+            )
 
     def __deepcopy__(self, _: Any) -> "Window":
         return self.__copy__()
@@ -354,10 +409,12 @@ class Window:
             header = {
                 "period": self._periods.to_json(),
                 "n_periods": self.n_periods,
+                "max_ahead": self.max_ahead,
                 "plan": self._plan.parameters(),
                 "seed": self._seed,
                 "latest": state.latest,
                 "n_late": state.n_late,
+                "n_ahead": state.n_ahead,
                 "n_features": state.n_features,
             }
             return _window_file.pack(header, {number: s.to_bytes() for number, s in state.summaries.items()})
@@ -386,11 +443,13 @@ class Window:
         from probi import _window_file
 
         header, parts = _window_file.unpack(bytes(data))
+        header = {"max_ahead": None, "n_ahead": 0} | header  # format 1 has neither
         try:
             plan = Plan.checked(**header["plan"])
             periods, summaries = Periods.from_json(header["period"]), {}
             _check_n_periods(header["n_periods"], periods)
-            for name, least in (("seed", 0), ("n_late", 0), ("latest", -periods.most), ("n_features", 1)):
+            counts = (("seed", 0), ("n_late", 0), ("n_ahead", 0), ("latest", -periods.most), ("n_features", 1))
+            for name, least in counts:
                 if header[name] is not None or name not in ("latest", "n_features"):  # None before the first node
                     check_count(name, header[name], least)
             if header["latest"] is not None and header["latest"] > periods.most:
@@ -398,8 +457,9 @@ class Window:
             for number, part in parts.items():
                 summaries[number] = Summary.from_bytes(part)
                 _check_belongs(summaries[number], number, plan, header)
-            state = _State(summaries, header["latest"], header["n_late"], header["n_features"])
-            return cls.__new__(cls)._set(periods, header["n_periods"], plan, header["seed"], state)
+            max_ahead = _checked_max_ahead(header["max_ahead"], header["n_periods"])
+            state = _State(summaries, header["latest"], header["n_late"], header["n_ahead"], header["n_features"])
+            return cls.__new__(cls)._set(periods, header["n_periods"], max_ahead, plan, header["seed"], state)
         except (InputError, MemoryError):
             raise
         except Exception as error:
@@ -463,6 +523,28 @@ def _check_n_periods(n_periods: Any, periods: Periods) -> None:
     check_count("n_periods", n_periods)
     if n_periods > periods.most:
         raise InputError(f"n_periods is {n_periods}, which is more than anyone can keep.")
+
+
+def _checked_max_ahead(max_ahead: int | None, n_periods: int) -> int:
+    if max_ahead is None:
+        return n_periods
+    check_count("max_ahead", max_ahead)
+    return min(int(max_ahead), 2 * MOST)  # no two periods are further apart
+
+
+def _ahead(numbers: Any, latest: int | None, max_ahead: int) -> NDArray[np.bool_]:
+    """Which nodes are too far ahead of all before them that are not."""
+    ahead = np.zeros(len(numbers), bool)
+    first = int(numbers[0]) if latest is None else latest
+    if numbers.max() <= first + max_ahead:
+        return ahead
+    limit = first + max_ahead
+    for i, number in enumerate(numbers.tolist()):
+        if number > limit:
+            ahead[i] = True
+        else:
+            limit = max(limit, number + max_ahead)
+    return ahead
 
 
 def _shard(number: int, n_periods: int) -> int:

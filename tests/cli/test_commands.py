@@ -276,7 +276,7 @@ def test_convert_there_and_back(tmp_path, capsys, first, layout, format):
     converted = tmp_path / f"y.{format}"
     arguments = [f"--{name.replace('_', '-')}={value}" for name, value in options_of(first).items()]
     values = probi(capsys, "convert", start, *arguments, "--to", layout, "-o", converted, "--json").json
-    assert values == {"n_nodes": 30, "file": str(converted)}
+    assert (values["n_nodes"], values["file"], values["rows"]["nodes"]) == (30, str(converted), 30)
     expected = as_nodes(plain)
     if expected.ids is None and layout == "long":  # numbers, as rows of a node must share something
         expected = Nodes(
@@ -288,6 +288,26 @@ def test_convert_there_and_back(tmp_path, capsys, first, layout, format):
     to = first.partition(" ")[0]
     assert probi(capsys, "convert", converted, *arguments, "--to", to, "-o", back, "-q").code == 0
     assert_same(read_nodes(back, **options_of(to)), expected)
+
+
+@pytest.mark.parametrize("command", ["convert", "assign", "evaluate"])
+def test_rows_that_are_left_out_are_counted_by_each_command(tmp_path, capsys, command):
+    path = tmp_path / "x.csv"
+    path.write_text("x0,x1\n1,2\nred,4\n5,\n7,8\n9,inf\n")
+    write(tmp_path / "centers.csv", CENTERS)
+    options = {
+        "convert": ("-o", tmp_path / "y.parquet"),
+        "assign": ("--centers", tmp_path / "centers.csv", "-o", tmp_path / "y.parquet"),
+        "evaluate": ("--centers", tmp_path / "centers.csv"),
+    }[command]
+    skipping = ("--on-bad", "skip", "--missing", "skip-row", *options)
+    said = probi(capsys, command, path, *skipping)
+    assert said.code == 0
+    assert "Left out 1 of 5 rows for a missing value." in said.err
+    assert "Left out 2 of 5 rows as bad, or with a bad one." in said.err
+    assert "Left out" not in probi(capsys, command, path, "-q", *skipping).err
+    values = probi(capsys, command, path, "--json", *skipping).json
+    assert values["rows"] == {"rows": 5, "nodes": 2, "used": 2, "missing": 1, "rejected": 2, "incomplete": 0}
 
 
 @pytest.mark.parametrize("layout", ["points", "groups", "nested"])

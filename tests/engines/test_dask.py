@@ -8,10 +8,12 @@ import sys
 import threading
 import time
 import warnings
+from datetime import date
 
 import numpy as np
 import pandas as pd
 import pytest
+from commands import command
 from commands import probi as probi_command
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -174,6 +176,17 @@ def test_assignments_have_their_columns_also_where_the_first_rows_make_no_node(t
         lazy = on_dask.assign(source, centers, group_size=1500, part_bytes=1)
         assert_array_equal(lazy.compute()["cluster"], expected)
         assert list(lazy.columns) == list(lazy.compute().columns)
+
+
+@pytest.mark.parametrize("ids", [[date(2026, 3, day) for day in range(1, 9)], [bytes([65 + i]) for i in range(8)]])
+def test_ids_keep_their_type(tmp_path, ids):
+    points = np.arange(16.0).reshape(8, 2)
+    path = write(tmp_path / "x.parquet", {"id": ids, "x": points[:, 0], "y": points[:, 1]})
+    for source in (path, frame_of({"id": ids, "x": points[:, 0], "y": points[:, 1]}, 2)):
+        lazy = on_dask.assign(source, points[[1, 6]], id="id", layout="points")
+        found = lazy.compute()
+        assert found["id"].tolist() == ids
+        assert lazy.dtypes["id"] == found.dtypes["id"]
 
 
 def test_assignments_are_lazy_and_of_the_promised_types(tmp_path):
@@ -482,6 +495,24 @@ def test_the_same_results_folder(tmp_path, capsys, monkeypatch):
         tmp_path / "here" / "assignment.parquet"
     )
     assert there.json["solutions"][0]["cost"] == pytest.approx(here.json["solutions"][0]["cost"], rel=1e-12)
+
+
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of Windows are others")
+def test_ctrl_c_is_one_sentence(tmp_path):
+    """A terminal sends it to the workers, too."""
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(500_000, 10)))
+    options = ("-k", 5, "--group-size", 10, "--engine", "dask", "--workers", 2, "--part-size", 1)
+    with subprocess.Popen(
+        command("cluster", tmp_path / "x.npy", *options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    ) as process:  # fmt: skip
+        said = [process.stderr.readline(), process.stderr.readline()]
+        assert "Dask with 2 workers" in said[-1]
+        os.killpg(process.pid, signal.SIGINT)
+        out, rest = process.communicate(timeout=60)
+    assert (process.returncode, out) == (1, "")
+    assert rest.splitlines() == ["probi: Stopped. Nothing was kept."]
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,10 @@ import re
 import numpy as np
 import pytest
 
-from experiments import growth, pages, paper, peers, quality
+from experiments import growth, pages, paper, peers, quality, readings
 from experiments.datasets import DataSet
 from experiments.records import Records, read, write_machine
+from probi.coreset import rings
 
 
 def test_what_was_recorded_is_not_done_again(tmp_path):
@@ -93,6 +94,43 @@ def test_the_papers_numbers_stand_beside_real_data(tmp_path):
     assert pages.number(their_mean["full_cost"]) in line
     assert f"{their_mean['full_cost'] / their_mean['plloyd_full_cost']:.3g}" in line
     assert text.count("| 10 | paper |") == 3  # mean, median, variation
+
+
+@pytest.mark.parametrize(("cost", "says"), [(5.75e7, "does"), (4.4e7, "does not")])
+def test_what_does_not_reproduce_is_said(tmp_path, cost, says):
+    records = Records(tmp_path / "paper_runs.csv", paper.KEYS, paper.VALUES)
+    for method, full in (("paper", cost), ("plloyd", 4.35e7)):
+        values = {"summary_cost": 4.3e7, "full_cost": full, "spread_cost": 1e7}
+        records.add(data_set="Covertype", stand_in=False, k=10, method=method, run=0, **values)
+    text = pages.paper_page(tmp_path)
+    assert "P-LLOYD++ on all nodes **does** reproduce (up to 1 % apart)" in text
+    assert f'The full cost of PROBI with `preset="paper"` **{says}** reproduce' in text
+    assert "its summary cost **does not** reproduce (up to 26 % apart)" in text
+    assert "What was tried" not in text
+    tried = Records(tmp_path / "paper_readings.csv", readings.KEYS, readings.VALUES)
+    values = {"summary_cost": 4.1e7, "full_cost": 4.9e7, "n_retained": 777, "mass": 0.5}
+    tried.add(data_set="Covertype", stand_in=False, reading="points", k=10, run=0, **values)
+    text = pages.paper_page(tmp_path)
+    assert f"| {readings.READINGS['points'].said} | 10 | 4.10e7 | 4.90e7 | 777 | 0.50 |" in text
+    assert "63 % on Covertype" in text
+
+
+def test_readings_of_the_papers_algorithm():
+    import probi
+
+    nodes = probi.Nodes.from_groups(tiny(0, 2000), 10)
+    rings_before = rings.draws, rings.buckets
+    found = {name: readings.once(nodes, reading, 2, 0, size=20) for name, reading in readings.READINGS.items()}
+    assert (rings.draws, rings.buckets) == rings_before
+    summary = probi.Summary(2, 20, "paper", random_state=0)
+    summary.update(nodes)
+    assert found["buckets"]["n_retained"] == len(summary.coreset())
+    assert found["buckets"]["summary_cost"] == probi.solve(summary, 2, random_state=0).coreset_cost
+    assert found["buckets"]["mass"] == pytest.approx(1.0)
+    assert found["points"]["mass"] == pytest.approx(1.0)
+    assert found["points"]["n_retained"] != found["buckets"]["n_retained"]
+    assert found["points whole"]["mass"] < found["whole"]["mass"] < 1.0
+    assert found["rings"]["mass"] < 1.0
 
 
 def test_the_excess_ratio(tmp_path):

@@ -177,18 +177,37 @@ def test_checkpoints_are_written_every_so_many_nodes(tmp_path, monkeypatch):
     assert not checkpoint.path.exists()
 
 
-@pytest.mark.xfail(strict=True, reason="ids that were read before the stop are not remembered in the checkpoint")
-def test_a_node_that_comes_back_after_the_stop(tmp_path, monkeypatch):
+@pytest.mark.parametrize("ids", ["text", "numbers", "pairs"])
+def test_a_node_that_comes_back_after_the_stop(tmp_path, monkeypatch, ids):
     tiny(monkeypatch, 4)
-    ids = [*"aabbccddeeffgghh", "a", "a"]
-    path = write(tmp_path / "x.parquet", {"id": ids, "x": np.arange(18.0)})
+    texts = [*"aabbccddeeffgghh", "a", "a"]
+    columns = {"text": {"id": texts}, "numbers": {"id": [ord(text) for text in texts]}}
+    columns["pairs"] = {"id": columns["numbers"]["id"], "v": texts}
+    path = write(tmp_path / "x.parquet", columns[ids] | {"x": np.arange(18.0)})
+    options = {"layout": "long", "id": ["id", "v"] if ids == "pairs" else "id"}
     with pytest.raises(InputError, match="does not stand together"):
-        run(path, new_folder(tmp_path), layout="long")
+        run(path, new_folder(tmp_path), **options)
+    folder = new_folder(tmp_path)
+    for stop in (1, 2, 1):
+        with pytest.raises(StoppedError):
+            run(path, folder, stop=stop, **options)
+    with pytest.raises(InputError, match="does not stand together"):
+        run(path, folder, **options)
+
+
+def test_a_checkpoint_without_ids_and_checksums_is_read(tmp_path, monkeypatch):
+    """As older versions wrote it."""
+    tiny(monkeypatch, 4)
+    path = write(tmp_path / "x.parquet", columns_of(some_nodes("long", n=20), "long"))
+    expected = run(path, new_folder(tmp_path), layout="long")
     folder = new_folder(tmp_path)
     with pytest.raises(StoppedError):
         run(path, folder, layout="long", stop=3)
-    with pytest.raises(InputError, match="does not stand together"):
-        run(path, folder, layout="long")
+    saved = Summary.load(folder / "run.probi")
+    for name in ("seen", "read", "fraction"):
+        del saved.about["checkpoint"][name]
+    saved.save(folder / "run.probi")
+    assert run(path, folder, layout="long") == expected
 
 
 # -- the whole command -----------------------------------------------------------------------------------------------
@@ -333,6 +352,29 @@ def test_a_file_that_has_changed(job, tmp_path, monkeypatch, line):
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert path.stat().st_size == times.st_size
     assert f"{path} has changed since the checkpoint" in error_line(job(inputs=[path]))
+
+
+@pytest.mark.parametrize(("format", "stop"), [("csv", 6), ("parquet", 20), ("arrow", 40)])
+def test_a_file_that_has_changed_in_the_middle(job, tmp_path, monkeypatch, format, stop):
+    """With its size and time as before, and in a part that has been read."""
+    monkeypatch.setattr("probi.io.checkpoint.EDGE", 100)
+    paths = [write(tmp_path / f"{i}.{format}", columns_of(some_nodes("long", n=60, seed=i), "long")) for i in (0, 1)]
+    if format == "csv":
+        paths = paths[:1]  # in the file that is being read
+    assert job(inputs=paths, stop=stop).code == 1
+    assert Summary.load(job.checkpoint).about["checkpoint"]["position"][0] == len(paths) - 1
+    times, data = paths[0].stat(), bytearray(paths[0].read_bytes())
+    place = 600 if format == "csv" else len(data) * 2 // 3
+    data[place] ^= 1
+    paths[0].write_bytes(data)
+    os.utime(paths[0], ns=(times.st_atime_ns, times.st_mtime_ns))
+    before = job.checkpoint.read_bytes()
+    assert f"{paths[0]} has changed since the checkpoint" in error_line(job(inputs=paths))
+    assert job.checkpoint.read_bytes() == before
+    data[place] ^= 1
+    paths[0].write_bytes(data)
+    os.utime(paths[0], ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert job(inputs=paths).code == 0
 
 
 def test_a_file_that_has_grown(job, tmp_path):

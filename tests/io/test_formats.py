@@ -199,6 +199,22 @@ def test_ids_of_another_kind_in_the_next_file(tmp_path):
         read_nodes(f"{tmp_path}/*.parquet", layout="long")
 
 
+@pytest.mark.parametrize("layout", ["long", "points", "nested"])
+@pytest.mark.parametrize("dictionary_first", [True, False])
+@pytest.mark.parametrize("rows", [3, 1000])
+def test_ids_as_a_dictionary_in_one_file_and_plain_in_the_next(tmp_path, monkeypatch, layout, dictionary_first, rows):
+    tiny(monkeypatch, rows)
+    plain = some_nodes(layout, n=20, ids="str")
+    columns = columns_of(plain, layout)
+    cut = sum(len(node.realizations) for node in plain[:9]) - 1 if layout == "long" else 9  # within a node
+    for i, (a, b) in enumerate([(0, cut), (cut, None)]):
+        part = {name: pa.array(values[a:b]) for name, values in columns.items()}
+        if dictionary_first == (i == 0):
+            part["id"] = part["id"].dictionary_encode()
+        pq.write_table(pa.table(part), tmp_path / f"{i}.parquet")
+    assert_same(read_nodes(tmp_path, layout=layout), as_nodes(plain))
+
+
 def test_one_dtype_for_all_files(tmp_path):
     pq.write_table(pa.table({"x": pa.array([1.0, 2.0], "float")}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"x": pa.array([0.1], "double")}), tmp_path / "b.parquet")

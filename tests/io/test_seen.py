@@ -1,5 +1,8 @@
 """Ids that have been: against a set of Python, and in bounded memory."""
 
+import json
+import subprocess
+import sys
 from decimal import Decimal
 
 import numpy as np
@@ -41,7 +44,10 @@ COMPOSITE = [("u", "int64"), ("v", object)]
 def test_the_same_as_a_set(make, batches):
     seen = Seen()
     for batch, back in zip(batches, naive(batches), strict=True):
+        seen = Seen.from_json(json.loads(json.dumps(seen.to_json())))  # as after a stop
+        before = seen.copy()
         assert seen.again(make(batch)).tolist() == back
+        assert before.again(make(batch)).tolist() == back
 
 
 def test_no_two_of_many_ids_are_taken_for_one():
@@ -66,6 +72,28 @@ def test_memory_is_bounded_and_the_oldest_are_forgotten():
     recent = np.arange(last - most // 2, last)
     assert seen.again(recent[:100]).all()
     assert not seen.again(np.arange(100)).any()
+
+
+@pytest.mark.process
+def test_ids_are_known_in_another_process():
+    """Python's own hashes of texts are others in each process."""
+    ids = "np.array(['a', 'bc', 'c', '', 'b\\0', 'b', '\\udcff', b'x', 2.5], object)"
+    code = f"import numpy as np; from probi.io.seen import Seen; s = Seen(); s.again({ids}); print(s.to_json())"
+    ran = [subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout for _ in range(2)]
+    assert ran[0] == ran[1]
+
+
+def test_no_two_of_many_texts_are_taken_for_one():
+    assert not Seen().again(np.array([f"{i}-{j}" for i in range(500) for j in range(500)], object)).any()
+    assert not Seen().again(np.array(["a", "aa", "aaa", "", "ab", "ba"], object)).any()
+
+
+def test_many_ids_take_little_room():
+    seen = Seen()
+    seen.again(np.arange(1_000_000) * 3)
+    assert len(json.dumps(seen.to_json())) < 100_000
+    seen.again(np.random.default_rng(0).integers(-(2**62), 2**62, 100_000))
+    assert len(json.dumps(seen.to_json())) < 1_100_000
 
 
 def test_ids_are_not_changed():

@@ -104,6 +104,16 @@ def test_patterns_in_the_order_of_the_list_each_column_once():
     assert choose(columns, features=["*"], id="id").features == ("WAP2", "WAP1", "lon", "wap3")
 
 
+@pytest.mark.parametrize("layout", [None, "long"])
+def test_a_pattern_takes_no_column_that_has_another_role(layout):
+    columns = {"id": N, "x": F, "y": F, "p": F, "weight": F}
+    chosen = choose(columns, layout, features=["*"])
+    assert chosen == choose(columns, layout)
+    assert (chosen.layout, chosen.ids, chosen.features, chosen.probability) == ("long", ("id",), ("x", "y"), "p")
+    chosen = choose(columns, layout, features=["*", "p"])  # said by its name
+    assert (chosen.features, chosen.probability) == (("x", "y", "p"), None)
+
+
 def test_a_name_is_taken_as_it_is_before_it_is_a_pattern():
     assert choose({"a[1]": F, "a1": F}, features=["a[1]"]).features == ("a[1]",)
 

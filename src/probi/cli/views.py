@@ -4,6 +4,7 @@ Apart from the commands, so that --help loads neither Numba nor pyarrow.
 """
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,13 @@ import typer
 
 from probi._window_file import is_window
 from probi.cli.talk import Interrupts, Talk
-from probi.cli.work import assign_reader, open_reader, space_of
+from probi.cli.work import assign_reader, open_reader, say_what_was_left_out, space_of
 from probi.errors import InputError
 from probi.io.assemble import Batch, Counts
 from probi.io.options import Options
 from probi.io.reader import Reader
 from probi.io.write import Centers, read_centers, write_nodes
+from probi.nodes import Nodes
 from probi.summary import Summary
 
 
@@ -42,9 +44,9 @@ def print_summary(path: Path, summary: Summary, as_json: bool) -> None:
     _print(values, as_json)
 
 
-def _print(values: dict[str, Any], as_json: bool) -> None:
+def _print(values: dict[str, Any], as_json: bool, rows: Counts | None = None) -> None:
     if as_json:
-        print(json.dumps(values, indent=2))
+        print(json.dumps(values if rows is None else values | {"rows": asdict(rows)}, indent=2))
         return
     for name, value in values.items():
         if value is not None and value != ():
@@ -116,9 +118,10 @@ def assign_to_file(
 ) -> None:
     """Write which node belongs to which center; see :func:`probi.cli.inspect.assign`."""
     reader, places = _reader_in_space_of(read_centers(centers, n_clusters), talk, files, reading)
-    (tally,) = assign_reader(talk, reader, [places], output)
-    values = {"n_nodes": tally.n_nodes, "cost": tally.cost, "counts": tally.counts.tolist(), "file": str(output)}
-    _print(values, as_json)
+    (tally,), counts = assign_reader(talk, reader, [places], output)
+    say_what_was_left_out(talk, counts)
+    values = {"n_nodes": tally.n_nodes, "cost": tally.cost, "counts": tally.counts.tolist()}
+    _print(values | {"file": str(output)}, as_json, counts)
 
 
 def evaluate_centers(
@@ -132,8 +135,9 @@ def evaluate_centers(
         _print(asdict(evaluation), as_json)
         return
     reader, places = _reader_in_space_of(found, talk, files, reading)
-    (tally,) = assign_reader(talk, reader, [places], None)
-    _print({"n_nodes": tally.n_nodes, "cost": tally.cost, "standard_error": 0.0}, as_json)
+    (tally,), counts = assign_reader(talk, reader, [places], None)
+    say_what_was_left_out(talk, counts)
+    _print({"n_nodes": tally.n_nodes, "cost": tally.cost, "standard_error": 0.0}, as_json, counts)
 
 
 def _is_summary(path: Path) -> bool:
@@ -194,5 +198,15 @@ def convert_nodes(talk: Talk, files: list[str], reading: Options, output: Path, 
     if reader.space.scale is not None or reading.scale != "none" or reading.lonlat is not None:
         raise InputError("convert writes features as they are: it takes neither --scale nor --lonlat.")
     weighted = reader.columns.weight is not None
-    n_nodes = write_nodes(output, iter(reader), layout, reader.columns.features, weighted, reader.id_name)
-    _print({"n_nodes": n_nodes, "file": str(output)}, as_json)
+    counts = Counts()
+
+    def nodes() -> Iterator[Nodes]:
+        nonlocal counts
+        for batch in reader.batches():
+            counts = batch.counts
+            if len(batch.nodes):
+                yield batch.nodes
+
+    n_nodes = write_nodes(output, nodes(), layout, reader.columns.features, weighted, reader.id_name)
+    say_what_was_left_out(talk, counts)
+    _print({"n_nodes": n_nodes, "file": str(output)}, as_json, counts)

@@ -101,7 +101,7 @@ def check_counts(talk: Talk, reader: Reader, counts: Counts, rejects: Path | Non
     if counts.nodes == 0:
         what = f"{counts.rows:,} rows, but none that can be used" if counts.rows else "no rows"
         raise InputError(f"{_name(reader)} has {what}: there is nothing to cluster.")
-    _say_what_was_left_out(talk, counts, rejects)
+    say_what_was_left_out(talk, counts, rejects)
 
 
 @contextmanager
@@ -119,7 +119,8 @@ def _how_to_go_on(checkpoint: Path | None) -> str:
     return f"Run the same command again to go on from {checkpoint}."
 
 
-def _say_what_was_left_out(talk: Talk, counts: Counts, rejects: Path | None) -> None:
+def say_what_was_left_out(talk: Talk, counts: Counts, rejects: Path | None = None) -> None:
+    """Say how many rows are in no node, and why."""
     for number, why in (
         (counts.missing, "for a missing value"),
         (counts.rejected, "as bad, or with a bad one"),
@@ -149,17 +150,21 @@ def assign_files(talk: Talk, first: Reader, results: list[Result], path: Path) -
     # The files themselves: a folder or a pattern may mean more by now, such as rejected.csv.
     reader = Reader([source.path for source in first.sources], first.options)
     reader.go_on_in(first.space)
-    return assign_reader(talk, reader, [result.centers for result in results], path)
+    tallies, _ = assign_reader(talk, reader, [result.centers for result in results], path)
+    return tallies
 
 
-def assign_reader(talk: Talk, reader: Reader, centers: Sequence[Any], path: Path | None) -> list[Tally]:
-    """Assign all nodes of a reader; write them if there is a path."""
+def assign_reader(talk: Talk, reader: Reader, centers: Sequence[Any], path: Path | None) -> tuple[list[Tally], Counts]:
+    """Assign all nodes of a reader; write them if there is a path. Returns also what became of the rows."""
+    counts = Counts()
     with talk.progress("Assigning") as bar:
 
         def show(batch: Batch) -> None:
-            bar.update(batch.counts.nodes, batch.fraction)
+            nonlocal counts
+            counts = batch.counts
+            bar.update(counts.nodes, batch.fraction)
 
         if path is None:
-            return assign_all(reader, centers, on_batch=show)
+            return assign_all(reader, centers, on_batch=show), counts
         with assignment_file(path) as file:
-            return assign_all(reader, centers, file.write, show)
+            return assign_all(reader, centers, file.write, show), counts

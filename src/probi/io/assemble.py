@@ -69,6 +69,8 @@ class Batch:
         How much of the input has been read, where that is known.
     edges : tuple of str or None
         In a long table: ids of the first and last row that has one.
+    seen : Seen or None
+        In a long table: the ids up to here, by which a node that comes back is noticed.
 
     Examples
     --------
@@ -89,6 +91,7 @@ class Batch:
     rejected: tuple[Rejected, ...] = ()
     fraction: float | None = None
     edges: tuple[str, str] | None = None
+    seen: Seen | None = None
 
 
 @dataclass
@@ -212,8 +215,11 @@ class Assembly:
         self._count(len(rows), len(nodes), len(kept), len(out.missing), len(out.reasons) - len(out.missing))
         file, row = divmod(int(rows.where.max()) + 1, FILE)
         rejected = tuple(rows.rejected(row, out.reasons[row], self._names) for row in sorted(out.reasons))
-        edges = self._edges(rows)
-        return Batch(nodes, kept.where[firsts], Position(file, row), self.counts, rejected, self.fraction, edges)
+        seen = self.seen.copy() if self.reader.columns.layout == "long" else None
+        return Batch(
+            nodes, kept.where[firsts], Position(file, row), self.counts, rejected, self.fraction, self._edges(rows),
+            seen,
+        )  # fmt: skip
 
     def _edges(self, rows: Rows) -> tuple[str, str] | None:
         columns = self.reader.columns

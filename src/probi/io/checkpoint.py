@@ -5,9 +5,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from probi.errors import InputError
 from probi.io.assemble import Counts, Position
 from probi.io.reader import Reader
+from probi.io.seen import Seen
 from probi.io.space import Space
 from probi.summary import Summary
 
@@ -24,6 +27,8 @@ class Saved:
     counts: Counts
     space: Space
     rejected_size: int | None  # None: rows that are left out are not written
+    seen: Seen | None = None  # ids of a long table
+    fraction: float | None = None  # how much of the input has been read, by bytes, where that is known
 
 
 class Checkpoint:
@@ -44,6 +49,10 @@ class Checkpoint:
         self.path, self.every = path, every
         self._parameters = parameters
         self._inputs = [_identity(reader, i) for i in range(len(reader.sources))]
+        self._read = [
+            _Prefix(source.path, entry.get("size", 0))
+            for source, entry in zip(reader.sources, self._inputs, strict=True)
+        ]
         self._n_saved = 0
 
     def load(self) -> Saved | None:
@@ -66,8 +75,12 @@ class Checkpoint:
                 Counts(**state["counts"]),
                 Space.from_json(state["space"]),
                 state["rejected_size"],
+                Seen.from_json(state["seen"]) if state.get("seen") is not None else None,
+                state.get("fraction"),
             )
-        except (KeyError, TypeError, AttributeError):
+        except InputError:
+            raise
+        except (KeyError, TypeError, AttributeError, ValueError, pa.ArrowException):
             raise InputError(
                 f"{self.path} is a checkpoint of another version of probi. Remove it to start anew."
             ) from None
@@ -83,8 +96,10 @@ class Checkpoint:
         before = state["inputs"]
         if [entry["name"] for entry in before] != [entry["name"] for entry in self._inputs]:
             raise InputError(f"{self.path} belongs to a run on other files. Name the same ones, or another checkpoint.")
-        for old, new in zip(before, self._inputs, strict=True):
-            if old != new:
+        # Checkpoints of older versions have no checksums of what was read.
+        read = state.get("read", [None] * len(before))
+        for old, new, prefix, digest in zip(before, self._inputs, self._read, read, strict=True):
+            if old != new or (digest is not None and prefix.up_to(digest[0]) != digest):
                 raise InputError(
                     f"{new['name']} has changed since the checkpoint {self.path} was written. Remove the checkpoint to "
                     "start anew."
@@ -94,21 +109,49 @@ class Checkpoint:
         """Whether enough nodes have been read since the last one."""
         return counts.nodes - self._n_saved >= self.every
 
-    def save(
-        self, summary: Summary, position: Position, counts: Counts, space: Space, rejected_size: int | None
-    ) -> None:
+    def save(self, state: Saved) -> None:
         """Replace the file."""
-        saved = summary.__copy__()
+        saved = state.summary.__copy__()
         saved.about["checkpoint"] = {
             "parameters": self._parameters,
             "inputs": self._inputs,
-            "position": list(position),
-            "counts": asdict(counts),
-            "space": space.to_json(),
-            "rejected_size": rejected_size,
+            "read": self._checksums(state.fraction),
+            "position": list(state.position),
+            "counts": asdict(state.counts),
+            "space": state.space.to_json(),
+            "rejected_size": state.rejected_size,
+            "seen": None if state.seen is None else state.seen.to_json(),
+            "fraction": state.fraction,
         }
         saved.save(self.path)
-        self._n_saved = counts.nodes
+        self._n_saved = state.counts.nodes
+
+    def _checksums(self, fraction: float | None) -> list[list[Any]]:
+        """Of each file how many bytes have been read, and their checksum."""
+        left = int((fraction or 0.0) * sum(prefix.size for prefix in self._read))
+        checksums = []
+        for prefix in self._read:
+            checksums.append(prefix.up_to(min(left, prefix.size)))
+            left -= min(left, prefix.size)
+        return checksums
+
+
+class _Prefix:
+    """The first bytes of a file: a checksum of those that have been read, which grows with them."""
+
+    def __init__(self, path: Path | None, size: int) -> None:
+        self.size = size
+        self._path, self._n_bytes, self._digest = path, 0, hashlib.sha256()
+
+    def up_to(self, n_bytes: int) -> list[Any]:
+        """Go on to so many bytes, never back; return their number and checksum."""
+        if self._path is not None and n_bytes > self._n_bytes:
+            with self._path.open("rb") as opened:
+                opened.seek(self._n_bytes)
+                while self._n_bytes < n_bytes and (block := opened.read(min(EDGE, n_bytes - self._n_bytes))):
+                    self._digest.update(block)
+                    self._n_bytes += len(block)
+        return [self._n_bytes, self._digest.hexdigest()]
 
 
 def _identity(reader: Reader, file: int) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from probi.io.assemble import Assembly, Batch, Counts, Position
 from probi.io.chunks import TableFile, open_file, trouble_in
 from probi.io.options import Options
 from probi.io.prefetch import prefetched
+from probi.io.seen import Seen
 from probi.io.sources import Source, find_sources
 from probi.io.space import N_ESTIMATED, SCALES, Space, read_scale
 from probi.nodes import Nodes
@@ -128,6 +129,7 @@ class Reader:
         given = isinstance(inputs, Sequence) and all(isinstance(entry, Source) for entry in inputs)
         self.sources: list[Source] = list(inputs) if given and inputs else find_sources(inputs, options.format)
         self._first: TableFile | None = None
+        self._seen: Seen | None = None
         self.schema: Any = None  # of the first file
         if known is None:
             self._first = self._open(0)
@@ -224,6 +226,8 @@ class Reader:
         >>> folder.cleanup()
         """
         work = Assembly(self, start or Position(), counts or Counts(), stop)
+        if start is not None and self._seen is not None:
+            work.seen = self._seen.copy()
         return prefetched(self._in_space(work.batches()), is_stopped)
 
     def _in_space(self, batches: Iterator[Batch]) -> Iterator[Batch]:
@@ -256,12 +260,12 @@ class Reader:
         """What a single column of ids is called."""
         return self.columns.ids[0] if self.columns.ids else "id"
 
-    def go_on_in(self, space: Space) -> None:
-        """Take a space as it was before a stop, with its scales.
+    def go_on_in(self, space: Space, seen: Seen | None = None) -> None:
+        """Take a space as it was before a stop, with its scales, and the ids that were seen before it.
 
         :meta private:
         """
-        self._how, self.space = "none", space
+        self._how, self.space, self._seen = "none", space, seen
 
     def digest_of_start(self) -> str:
         """What recognises an input that can only be read once: a hash of its first bytes.

@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as kind
 from numpy.typing import NDArray
 
 from probi.io.chunks import Chunk, Unread
+from probi.tables.flat import one_chunk
 
 # A row is known by the number of its file and its number there, in one integer.
 FILE = 1 << 44
@@ -86,6 +88,15 @@ class Rows:
         return line(int(self.where[row]) - start)
 
 
+def _of_one_encoding(tables: list[pa.Table]) -> list[pa.Table]:
+    """Tables in which no column is a dictionary here and plain there, which Arrow does not put together."""
+    for j, name in enumerate(tables[0].column_names):
+        types = [table.schema.field(name).type for table in tables]
+        if any(map(kind.is_dictionary, types)) and len(set(types)) > 1:
+            tables = [table.set_column(j, name, one_chunk(table[name])) for table in tables]
+    return tables
+
+
 def joined(parts: Sequence[Rows]) -> Rows:
     """Rows of all parts, one after the other."""
     if len(parts) == 1:
@@ -96,7 +107,7 @@ def joined(parts: Sequence[Rows]) -> Rows:
         unread |= {row + start: what for row, what in part.unread.items()}
         start += len(part)
     return Rows(
-        pa.concat_tables([part.table for part in parts], promote_options="permissive"),
+        pa.concat_tables(_of_one_encoding([part.table for part in parts]), promote_options="permissive"),
         np.concatenate([part.where for part in parts]),
         unread,
         tuple(dict.fromkeys(entry for part in parts for entry in part.lines)),

@@ -11,6 +11,7 @@ from probi.io.parts import Part
 from probi.io.prefetch import StoppedWaitingError
 from probi.io.reader import Reader
 from probi.io.rejects import Rejects
+from probi.io.seen import Seen
 from probi.summary import Summary
 
 SAME_AGAIN = "Name the same folder as before, or remove the checkpoint to start anew."
@@ -34,9 +35,13 @@ def summarize(
     """
     saved = checkpoint.load() if checkpoint is not None else None
     position, counts, rejected_size = part.start if part else Position(), Counts(), 0
+    seen: Seen | None = None
+    fraction: float | None = None
     if saved is not None:
-        summary, position, counts = saved.summary, saved.position, saved.counts
-        reader.go_on_in(saved.space)
+        summary, position, counts, seen, fraction = (
+            saved.summary, saved.position, saved.counts, saved.seen, saved.fraction
+        )  # fmt: skip
+        reader.go_on_in(saved.space, seen)
         rejected_size = _size_to_go_on_with(rejects, saved)
         on_going_on(counts)
     with contextlib.ExitStack() as stack:
@@ -50,7 +55,7 @@ def summarize(
             if rejected is not None:
                 rejected.flush()
             size = None if rejected is None else rejected.size
-            checkpoint.save(summary, position, counts, reader.space, size)
+            checkpoint.save(Saved(summary, position, counts, reader.space, size, seen, fraction))
 
         stopped = False
         try:
@@ -58,7 +63,8 @@ def summarize(
                 summary.update(batch.nodes)
                 if rejected is not None:
                     rejected.write(batch.rejected)
-                position, counts = batch.position, batch.counts
+                position, counts, fraction = batch.position, batch.counts, batch.fraction
+                seen = batch.seen or seen
                 on_batch(batch)
                 stopped = is_stopped()
                 if stopped:

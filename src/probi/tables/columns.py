@@ -92,8 +92,8 @@ def choose_columns(
 ) -> Columns:
     """Roles of the columns of a table with this schema.
 
-    ``features`` may hold patterns such as ``WAP*``. ``first`` is a table with the first rows: a column of lists of
-    points says the number of features only there.
+    ``features`` may hold patterns such as ``WAP*``, which take no column that has another role. ``first`` is a table
+    with the first rows: a column of lists of points says the number of features only there.
     """
     _check_options(layout, group_size)
     names = list(schema.names)
@@ -106,7 +106,8 @@ def choose_columns(
     wanted = None if features is None else _matching(features, names)
     named = [*ids, *(name for name in (probability, weight) if name)]
     _check_once(named, features or ())
-    free = [name for name in names if name not in named and (wanted is None or name not in wanted)]
+    # What a pattern catches may still be an id, a probability or a weight; what is named in full is a feature.
+    free = [name for name in names if name not in named and name not in (features or ())]
     ids = ids or _named(ID_NAMES, free)[:1]
     named_probability = probability or next(iter(_named(PROBABILITY_NAMES, free)), None)
     layout = layout or _guessed_layout(schema, group_size, bool(ids), named_probability)

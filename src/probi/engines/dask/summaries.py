@@ -9,6 +9,8 @@ import dask.array as da
 import dask.bag as db
 import dask.dataframe as dd
 import numpy as np
+import pandas as pd
+import pyarrow.types as kind
 from dask.callbacks import Callback
 from dask.delayed import Delayed
 from distributed import as_completed, default_client
@@ -214,7 +216,7 @@ def assign(
         files = Files.of(reader_of(source, reading, space), part_bytes)
         leaves, empty = parts_of_files(files, task), task.empty(files.known, len(files.sources))
     frames = [named("frame", _frame_of, leaf, empty.column_names) for leaf in leaves]
-    return dd.from_delayed(frames, meta=empty.to_pandas(), verify_meta=False)
+    return dd.from_delayed(frames, meta=_pandas(empty), verify_meta=False)
 
 
 def _computing_on(client: Any) -> Any:
@@ -223,7 +225,17 @@ def _computing_on(client: Any) -> Any:
 
 
 def _frame_of(data: bytes, names: list[str]) -> Any:
-    return table_of_bytes(data).select(names).to_pandas()
+    return _pandas(table_of_bytes(data).select(names))
+
+
+def _pandas(table: Any) -> Any:
+    return table.to_pandas(types_mapper=_dtype_of_ids)
+
+
+def _dtype_of_ids(type: Any) -> Any:
+    """What pandas holds as objects Dask takes for text; types of Arrow stay what they are. None: pandas' own."""
+    is_object = kind.is_date(type) or kind.is_time(type) or kind.is_decimal(type) or kind.is_binary(type)
+    return pd.ArrowDtype(type) if is_object or kind.is_large_binary(type) else None
 
 
 def _labels(block: Any, centers: Any, group_size: int) -> Any:

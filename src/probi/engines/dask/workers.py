@@ -1,8 +1,10 @@
 """Workers of Dask for ``probi cluster --engine dask``."""
 
 import logging
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from typing import Any
 
 import dask.system
@@ -48,11 +50,30 @@ def connected(workers: str | None) -> Iterator[Engine]:
     n_workers = int(workers) if workers is not None else dask.system.CPU_COUNT
     # Processes of one thread each: what is not in kernels holds the interpreter's lock.
     # What goes wrong on a worker is raised here, in one sentence; its log says it again with a trace.
-    local = LocalCluster(
-        n_workers=n_workers, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
-    )
+    with _for_this_process_only(signal.SIGINT):
+        local = LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
+        )
     with local as cluster, Client(cluster) as client:
         yield _Engine(client)
+
+
+@contextmanager
+def _for_this_process_only(number: signal.Signals) -> Iterator[None]:
+    """Start processes that do not get a signal: a terminal sends Ctrl-C to all of them, and each would print a trace.
+
+    It is blocked meanwhile, which threads and processes inherit, also those that replace a lost worker; here it comes
+    as soon as they have started.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    resource_tracker.ensure_running()  # or the first process to start would start it, and unblock signals after that
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _wait_for_workers(client: Any, address: str) -> None:

@@ -44,7 +44,11 @@ def test_a_summary_is_not_fooled_by_weight_or_scale(make, scale):
     for seed in range(4):
         summary = Summary(k, random_state=seed)
         summary.update(nodes)
-        assert expected_cost(nodes, solve(summary, k, random_state=seed).centers) <= 1.02 * full
+        with warnings.catch_warnings():
+            # The audit may miss what is far in its group but not in comparison with the gap; then it is said.
+            warnings.simplefilter("ignore", probi.SolverWarning)
+            centers = solve(summary, k, random_state=seed).centers
+        assert expected_cost(nodes, centers) <= 1.02 * full
 
 
 def best_on_a_line(places, shares, k):

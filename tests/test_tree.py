@@ -43,7 +43,7 @@ def grown(rows, used=None, mass=None, most_cells=4):
     order = np.arange(len(rows)) if used is None else np.array(used)
     mass = np.ones(len(order)) if mass is None else np.array(mass, float)
     m = len(order)
-    features, thresholds, firsts = np.empty(2 * m, np.uint64), np.empty(2 * m, np.float32), np.empty(2 * m, np.uint64)
+    features, thresholds, firsts = np.empty(2 * m, np.uint64), np.empty(2 * m, np.float64), np.empty(2 * m, np.uint64)
     leaf_of, cell_of = np.full(2 * m, -1, np.int32), np.empty(m, np.int32)
     n_leaves, n_cells = tree.grow(rows, mass, order, most_cells, features, thresholds, firsts, leaf_of, cell_of)
     return Tree(features, thresholds, firsts, leaf_of, cell_of[:n_leaves], n_cells, order, mass)
@@ -61,7 +61,7 @@ def sorted_by_leaf(made, leaves, used):
 def rows_and_used(draw):
     """Rows of float32, numbers of those to grow a tree over, and masses of these."""
     d = draw(st.integers(1, 3))
-    rows = np.array(draw(st.lists(points(d), min_size=1, max_size=30)), np.float32)
+    rows = np.array(draw(st.lists(points(d), min_size=1, max_size=30)), np.float64)
     used = draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, unique=True))
     mass = draw(st.lists(st.integers(1, 5), min_size=len(used), max_size=len(used)))
     return rows, used, mass
@@ -110,30 +110,30 @@ def test_a_leaf_holds_a_few_rows_or_equal_ones(data, most_cells):
 
 
 def test_a_few_rows_far_away_are_cut_off_first():
-    rows = np.random.default_rng(0).normal(size=(1000, 2)).astype(np.float32)
+    rows = np.random.default_rng(0).normal(size=(1000, 2)).astype(np.float64)
     rows[[17, 400]] = [50.0, 0.0]
     assert_array_equal(np.flatnonzero(grown(rows, most_cells=2).cells(rows) == 1), [17, 400])
 
 
 def test_the_cell_with_the_largest_cost_is_cut():
-    rows = np.repeat([-1.0, 1.0, 100.0, 100.5], 10)[:, None].astype(np.float32)
+    rows = np.repeat([-1.0, 1.0, 100.0, 100.5], 10)[:, None].astype(np.float64)
     assert_array_equal(grown(rows, most_cells=3).cells(rows)[::10], [0, 1, 2, 2])
 
 
 def test_mass_counts_for_the_cost_of_a_cell():
-    rows = np.repeat([-1.0, 1.0, 100.0, 100.5], 10)[:, None].astype(np.float32)
+    rows = np.repeat([-1.0, 1.0, 100.0, 100.5], 10)[:, None].astype(np.float64)
     mass = np.repeat([1.0, 1.0, 9.0, 9.0], 10)
     assert_array_equal(grown(rows, mass=mass, most_cells=3).cells(rows)[::10], [0, 0, 1, 2])
 
 
 def test_cells_are_cut_along_the_feature_that_varies_most():
-    rows = np.array([(x, 5.0 * y) for x in range(4) for y in range(4)], np.float32)
+    rows = np.array([(x, 5.0 * y) for x in range(4) for y in range(4)], np.float64)
     assert_array_equal(grown(rows, most_cells=2).cells(rows), (rows[:, 1] > 5.0).astype(int))
 
 
 def test_neighbours_in_the_order_are_close():
     # A random order has a mean step of 0.52 in the unit square, the best order of 2,000 rows one of about 0.02.
-    rows = np.random.default_rng(1).random((2000, 2)).astype(np.float32)
+    rows = np.random.default_rng(1).random((2000, 2)).astype(np.float64)
     order = grown(rows).order
     assert np.linalg.norm(np.diff(rows[order], axis=0), axis=1).mean() < 0.06
 
@@ -142,7 +142,7 @@ def test_neighbours_in_the_order_are_close():
 
 
 def test_each_row_goes_down_by_itself():
-    rows = np.random.default_rng(2).normal(size=(203, 3)).astype(np.float32)
+    rows = np.random.default_rng(2).normal(size=(203, 3)).astype(np.float64)
     made = grown(rows, used=np.arange(0, 203, 3))
     leaves = made.leaves(rows)
     for i, row in enumerate(rows):
@@ -153,7 +153,7 @@ def test_each_row_goes_down_by_itself():
 
 
 def test_ranges_of_rows_are_left_alone_by_others():
-    rows = np.random.default_rng(3).normal(size=(50, 2)).astype(np.float32)
+    rows = np.random.default_rng(3).normal(size=(50, 2)).astype(np.float64)
     made = grown(rows)
     leaves = np.full(50, -1, np.int32)
     tree.descend(rows, made.features, made.thresholds, made.firsts, made.leaf_of, leaves, 13, 36)
@@ -199,11 +199,11 @@ def test_distances_and_costs_of_cells_match_the_definition(data, most_cells, has
 
 
 def test_far_from_the_origin_distances_are_the_same():
-    rows = np.round(np.random.default_rng(4).normal(size=(40, 2)) * 16).astype(np.float32) / 16
+    rows = np.round(np.random.default_rng(4).normal(size=(40, 2)) * 16).astype(np.float64) / 16
     found = []
     for shift in (0.0, 2.0**19):
         distances, sums, costs = np.empty(40), np.empty(1), np.empty(1)
-        moved, order, borders = rows + np.float32(shift), np.arange(40), np.array([0, 40])
+        moved, order, borders = rows + np.float64(shift), np.arange(40), np.array([0, 40])
         tree.measure(moved, np.ones(40), 2, order, borders, distances, sums, costs, 0, 1)
         found.append(distances)
     assert_allclose(found[1], found[0], rtol=1e-9)

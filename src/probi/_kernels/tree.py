@@ -132,7 +132,10 @@ def _survey(rows, mass, order, sums, squares, start, stop, step):
 
 @part
 def _farthest_apart(rows, mass, order, bins, feature, start, stop):
-    """Value at which order[start:stop] falls into the two parts with the largest variance between them (Otsu)."""
+    """Value at which order[start:stop] falls into the two parts with the largest variance between them (Otsu).
+
+    It lies in the middle between them: a row that descends later and lies between them goes to the nearer one.
+    """
     low, high = rows[order[start], feature], rows[order[start], feature]
     for i in range(start, stop):
         low = min(low, rows[order[i], feature])
@@ -162,7 +165,12 @@ def _farthest_apart(rows, mass, order, bins, feature, start, stop):
             gap = (moment - left_moment) / right - left_moment / left
             if left * right * gap * gap > best:
                 best, threshold = left * right * gap * gap, top
-    return threshold
+    following = high
+    for i in range(start, stop):
+        if rows[order[i], feature] > threshold:
+            following = min(following, rows[order[i], feature])
+    middle = 0.5 * threshold + 0.5 * following
+    return middle if middle < following else threshold
 
 
 @part

@@ -314,7 +314,7 @@ class Summary:
         places = check_centers(centers, self.n_features)
         with self._lock:
             totals, thinning = self._totals()
-            if self.n_retained == self.n_nodes:
+            if self._is_whole:
                 cost, error = expected_cost(everything(self._streams), places), 0.0
             else:
                 excess, error = self._whole_audit().excess(places)
@@ -345,7 +345,7 @@ class Summary:
         3
         """
         with self._lock:
-            if self.n_retained == self.n_nodes:
+            if self._is_whole:
                 return everything(self._streams)
             nodes = self._whole_audit().nodes
             assert nodes is not None  # some nodes were read
@@ -399,6 +399,11 @@ class Summary:
     def n_retained(self) -> int:
         """Nodes kept for the coreset, by all levels and the buffer."""
         return sum(stream.n_retained for stream in self._streams)
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether no node was left out or changed, but for thinning on arrival."""
+        return all(stream.is_whole for stream in self._streams)
 
     @property
     def mass(self) -> float:

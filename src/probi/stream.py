@@ -270,7 +270,7 @@ class Stream:
         differences[:, lost] = found.spreads[lost].T - [spreads, lower]
         weights = nodes.weights
         return thin, self.thinning.then(
-            weights**2 * found.variances, weights * found.moved, *(nodes.mass * differences)
+            weights**2 * found.variances, weights * found.moved, *(nodes.mass * differences), weights * found.biases
         )
 
     @property

@@ -98,6 +98,28 @@ def test_short_streams_are_kept_whole():
     assert summary.evaluate(centers).cost == pytest.approx(expected_cost(some, centers))
 
 
+def test_a_cost_is_not_called_exact_after_realizations_were_dropped(monkeypatch):
+    """A reduce that keeps every node, and fewer realizations of some."""
+    from probi.coreset import lss
+
+    def step_5_alone(parts, n_clusters, promise, rng):
+        nodes = Nodes.concat(parts)
+        return lss.reduce_distributions(nodes, nodes.gravity_centers, promise, rng)
+
+    monkeypatch.setattr("probi.stream.lss.reduce", step_5_alone)
+    draw = np.random.default_rng(1)
+    dense = Nodes.from_dense(draw.lognormal(0, 2, size=(20, 5000, 1)), weights=np.full(20, 100))
+    summary = Summary(1, preset="theory", epsilon=0.99, delta=0.99, random_state=0)
+    some = Nodes.concat([dense, Nodes.from_points(draw.normal(size=(summary._plan.leaf - 20, 1)))])
+    summary.update(some)
+    assert summary.n_retained == summary.n_nodes == len(some)
+    assert summary.coreset().n_realizations < some.n_realizations
+    cost, error = summary.evaluate([[2.0]])
+    assert error > 0.0
+    # The audit sample holds nodes as they came. Within four standard errors: wrong once in 15,000 times.
+    assert abs(cost - expected_cost(some, [[2.0]])) < 4 * error
+
+
 def test_a_smaller_error_needs_more_nodes():
     sizes = [Summary(2, preset="theory", epsilon=e, delta=0.1).size for e in (0.5, 0.2, 0.1)]
     assert sizes[1] > 4 * sizes[0]

@@ -118,7 +118,8 @@ def test_place_and_unit_do_not_matter(shift, factor):
     there = Nodes.from_dense((X + shift) * factor).thin(16, random_state=0)
     assert_array_equal(here.offsets, there.offsets)
     assert_allclose((here.points + shift) * factor, there.points)
-    assert_allclose(here.probabilities, there.probabilities, rtol=1e-9)
+    # Distances to the middle are as exact as its coordinates, and what one gives to others goes by their differences.
+    assert_allclose(here.probabilities, there.probabilities, rtol=0, atol=4 * np.spacing(10.0 + shift))
 
 
 # -- on the mean ------------------------------------------------------------------------------------------------------
@@ -126,19 +127,44 @@ def test_place_and_unit_do_not_matter(shift, factor):
 
 @pytest.mark.parametrize("m", [200, 2000])
 def test_expected_distances_are_kept_on_the_mean(m):
-    """Means of 400 independent thinnings, within 4.5 standard errors: 15 numbers, wrong by chance once in 10,000 runs.
-
-    Totals are kept exactly, which costs a bias of the order of 1 / max_realizations of the standard deviation.
-    """
+    """Means of 400 independent thinnings, within 4.5 standard errors: 15 numbers, wrong by chance once in 10,000."""
     nodes = dense(n=3, m=m)
     centers = np.array([[50.0, 50, 50], [58, 58, 58], [0, 0, 0], [54, 54, 54], [80, 50, 50]])
     found = expected_distances(Nodes.concat([nodes] * 400).thin(32, random_state=0), centers).reshape(400, 3, 5)
     exact = expected_distances(nodes, centers)
     deviation = found.std(axis=0)
-    assert (np.abs(found.mean(axis=0) - exact) <= 4.5 * deviation / 20 + deviation / 32).all()
+    assert (np.abs(found.mean(axis=0) - exact) <= 4.5 * deviation / 20).all()
     # Strata do better than draws: half of the bound at most, and a tenth of the spread.
     _, bounds = nodes.thin(32, random_state=0, return_bounds=True)
     assert (deviation <= 0.5 * bounds.standard_error[:, None]).all()
+
+
+@pytest.mark.parametrize("m", [40, 500])  # all are candidates, and some of them
+@pytest.mark.parametrize("most", [2, 3, 4, 6, 8, 32])
+def test_heavy_tails_are_drawn_without_a_bias(most, m):
+    """Means of 4,000 thinnings of a lognormal node, within 4.5 standard errors at three centers: wrong once in 50,000.
+
+    That is 0.1 to 1 % of the expected distance; ratios of draws were off by up to 3.4 %.
+    """
+    node = Nodes.from_dense(np.random.default_rng(5).lognormal(0.0, 2.0, size=(1, m, 2)))
+    centers = np.array([[1.0, 1.0], [3.0, 0.0], [40.0, 40.0]])
+    exact = expected_distances(node, centers)
+    found = expected_distances(Nodes.concat([node] * 4000).thin(most, random_state=0), centers)
+    assert (np.abs(found.mean(axis=0) - exact) <= 4.5 * found.std(axis=0) / np.sqrt(4000)).all()
+    _, bounds = node.thin(most, random_state=0, return_bounds=True)
+    # The bound is one of the node, for all centers; it depends a little on the candidates.
+    assert (found.std(axis=0) <= 1.05 * bounds.standard_error[0]).all()
+
+
+@pytest.mark.parametrize("m", [40, 500])
+def test_the_expected_distance_to_the_middle_does_not_change(m):
+    """Half of the probability is at one place, so that this is the middle."""
+    rng = np.random.default_rng(3)
+    p = np.concatenate([[0.5], np.full(m, 0.5 / m)])
+    nodes = Nodes.from_dense(np.concatenate([np.zeros((1, 2)), rng.standard_cauchy(size=(m, 2))])[None], p[None])
+    for most in (2, 5, 8):
+        thin = Nodes.concat([nodes] * 20).thin(most, random_state=0)
+        assert_allclose(expected_distances(thin, np.zeros((1, 2))), expected_distances(nodes, np.zeros((1, 2)))[0, 0])
 
 
 def test_the_rare_and_far_is_drawn_as_often_as_it_matters():

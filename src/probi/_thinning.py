@@ -13,14 +13,13 @@ from probi.errors import InputError
 
 Array = NDArray[Any]
 
-# Candidates that are drawn for each realization that is kept. They add a quarter to the variance; twice as many took a
-# tenth longer for 10,000 realizations.
+# Candidates that are drawn for each realization that is kept. They add a quarter to the bound of the variance.
 CANDIDATES = 4
 
-# With so many realizations a node, over the square of epsilon, the bound of the standard error is epsilon spreads:
-# importance sums to 3 times the probability, the moment to at most 1.5 squared spreads of it, and candidates add to
-# that. The rest makes up for spreads that are measured around a middle, up to 5 % above the smallest.
-MOST_A_SQUARE = 4.5 * (1.0 + 1.0 / CANDIDATES) * 1.05**2
+# With so many realizations a node, over the square of epsilon, the bound of the standard error is epsilon spreads: two
+# realizations for each group, whose costs may be twice their mean, and candidates add to that. The rest makes up for
+# spreads that are measured around a middle, up to 5 % above the smallest.
+MOST_A_SQUARE = 4.0 * (1.0 + 1.0 / CANDIDATES) * 1.05**2
 
 # Nodes that one thread takes at a time.
 STEP = 8
@@ -32,8 +31,9 @@ class ThinningBounds(NamedTuple):
     Attributes
     ----------
     standard_error : ndarray of shape (n_nodes,)
-        Bound of the standard error, for any center that does not depend on what was drawn. There is a bias as well,
-        of up to 2 % of the spread where fewer than 16 realizations are kept, and 0.05 % with 32.
+        Bound of the root of the mean squared error, for any center that does not depend on what was drawn. Draws have
+        no bias; where nothing is drawn, because one realization is kept or those near to each other become one, the
+        bound is that of the bias.
     certified : ndarray of shape (n_nodes,)
         Bound for all centers at once: no less than the Wasserstein distance to the node as it was, and equal to it in
         one dimension. In many dimensions far larger than what happens.
@@ -60,6 +60,8 @@ class ThinningTotals(NamedTuple):
     ----------
     variance : float
         Of the expected cost of any centers that were fixed before.
+    bias : float
+        Bound of it where nothing was drawn, which so does not average out over nodes.
     moved : float
         Certified: no centers' expected cost changed by more than this.
     spread_cost, lower_bound : float
@@ -70,6 +72,7 @@ class ThinningTotals(NamedTuple):
     moved: float = 0.0
     spread_cost: float = 0.0
     lower_bound: float = 0.0
+    bias: float = 0.0
 
     def then(self, *each: Array) -> "ThinningTotals":
         """With more nodes, one after the other: how they come in batches must not change a bit."""
@@ -98,6 +101,7 @@ class Thinned(NamedTuple):
     offsets: Array
     totals: Array  # (n_nodes,) total probabilities; as they were, but for rounding above 1
     variances: Array  # (n_nodes,) bound of the variance, for any center that was fixed before
+    biases: Array  # (n_nodes,) bound of the bias
     moved: Array  # (n_nodes,) certified for all centers at once
     spreads: Array  # (n_nodes, 2) bounds of the spread before, from above and from below; -1 where nothing was lost
 
@@ -111,8 +115,8 @@ def most_realizations(max_realizations: int | None, epsilon: float | None) -> in
         return int(max_realizations)
     check_share("epsilon", epsilon)
     assert epsilon is not None  # it is one of the two
-    # No fewer than are scaled to stand for a node.
-    return max(thinning.FEW, math.ceil(MOST_A_SQUARE / float(epsilon) ** 2))
+    # No fewer than one group leaves.
+    return max(2, math.ceil(MOST_A_SQUARE / float(epsilon) ** 2))
 
 
 def thinned(
@@ -126,11 +130,12 @@ def thinned(
     n, d = len(sizes), points.shape[1]
     chosen = np.flatnonzero(sizes > most)
     if len(chosen) == 0:
-        return Thinned(points, probabilities, offsets, totals, np.zeros(n), np.zeros(n), np.full((n, 2), -1.0))
+        nothing = np.zeros(n)
+        return Thinned(points, probabilities, offsets, totals, nothing, nothing, nothing, np.full((n, 2), -1.0))
     # A sum of many rounded probabilities may be farther above 1 than that of a few.
     totals = np.where((sizes > most) & (totals > most_allowed(1, probabilities.dtype)), 1.0, totals)
     places, chances = np.empty((len(chosen), most, d), points.dtype), np.empty((len(chosen), most))
-    kept, errors, spreads = np.empty(len(chosen), np.int64), np.zeros((len(chosen), 2)), np.empty((len(chosen), 2))
+    kept, errors, spreads = np.empty(len(chosen), np.int64), np.zeros((len(chosen), 3)), np.empty((len(chosen), 2))
     numbers = (chosen + first).astype(np.uint64)
     _parallel.run(
         thinning.thin, _parallel.ranges(len(chosen), STEP), points, probabilities, offsets, totals, chosen, numbers,
@@ -150,13 +155,13 @@ def thinned(
     out_points[is_whole], out_probabilities[is_whole] = points[from_whole], probabilities[from_whole]
     used = np.arange(most) < kept[:, None]
     out_points[~is_whole], out_probabilities[~is_whole] = places[used], chances[used]
-    variances, moved = np.zeros(n), np.zeros(n)
-    variances[chosen], moved[chosen] = errors.T
+    variances, biases, moved = np.zeros((3, n))
+    variances[chosen], biases[chosen], moved[chosen] = errors.T
     all_spreads = np.full((n, 2), -1.0)
     all_spreads[chosen] = spreads
     if bounded and d == 1 and len(chosen):
         moved = _exact_distances(points, probabilities, offsets, out_points, out_probabilities, new_offsets)
-    return Thinned(out_points, out_probabilities, new_offsets, totals, variances, moved, all_spreads)
+    return Thinned(out_points, out_probabilities, new_offsets, totals, variances, biases, moved, all_spreads)
 
 
 def _exact_distances(old: Array, p: Array, old_offsets: Array, new: Array, q: Array, new_offsets: Array) -> Array:

@@ -250,6 +250,16 @@ class Stream:
         return self.n_digested + len(self.buffer)
 
     @property
+    def is_whole(self) -> bool:
+        """Whether all nodes read are kept as they came, but for thinning on arrival.
+
+        The number of nodes that are kept cannot tell: in theory a reduce may keep every node with fewer realizations.
+        Leaves have at least twice ``size`` nodes, so no more than ``size`` that are digested are those of shards that
+        were taken together as they were.
+        """
+        return self.n_digested <= self.plan.size
+
+    @property
     def thinning(self) -> ThinningTotals:
         """What thinning did to the nodes read."""
         return self.buffer.thinning
@@ -266,7 +276,7 @@ class Stream:
         differences[:, lost] = found.spreads[lost].T - [spreads, lower]
         weights = nodes.weights
         return thin, self.thinning.then(
-            weights**2 * found.variances, weights * found.moved, *(nodes.mass * differences)
+            weights**2 * found.variances, weights * found.moved, *(nodes.mass * differences), weights * found.biases
         )
 
     @property

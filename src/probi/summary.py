@@ -8,20 +8,24 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from probi import _parallel
 from probi._checks import LARGEST, SMALLEST, check_count
 from probi._random import seed_of
 from probi._thinning import ThinningTotals
 from probi.audit import AuditSample
-from probi.distances import check_centers, expected_cost
+from probi.distances import check_centers, expected_cost, expected_distances
 from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.solver.result import Evaluation
 from probi.stream import Key, Plan, Stream, Totals, covers, everything, first_shard, merged, sums, united, widened
 
 T = TypeVar("T")
+Floats = NDArray[np.float64]
+
+# Centers beside the nearest one that a thinned node is taken to have the choice of.
+N_CONTENDERS = 3
 
 
 class Summary:
@@ -314,14 +318,17 @@ class Summary:
         places = check_centers(centers, self.n_features)
         with self._lock:
             totals, thinning = self._totals()
-            if self.n_retained == self.n_nodes:
+            if self._is_whole:
                 cost, error = expected_cost(everything(self._streams), places), 0.0
             else:
                 excess, error = self._whole_audit().excess(places)
                 # Of the nodes as they are kept: what thinning took from the spread it gave to the excess.
                 cost = totals.spread_cost + excess
-        error = math.hypot(error, math.sqrt(thinning.variance))
-        if thinning.variance > 0.0:
+            chosen = _bias_of_choice(self.coreset(), places) if thinning.variance > 0.0 else 0.0
+        # The bias of what was drawn cannot be more than what is certified, of which that of the others is a part.
+        bias = min(thinning.bias + chosen, max(thinning.bias, thinning.moved))
+        error = math.hypot(error, math.sqrt(thinning.variance), bias)
+        if thinning.moved > 0.0:
             # The estimate is of the nodes as they are kept, the bound of those that came.
             cost = max(cost, self.lower_bound)
         return Evaluation(cost, error, min(self.lower_bound, cost), min(self.spread_cost, cost), self.thinning_bound)
@@ -345,7 +352,7 @@ class Summary:
         3
         """
         with self._lock:
-            if self.n_retained == self.n_nodes:
+            if self._is_whole:
                 return everything(self._streams)
             nodes = self._whole_audit().nodes
             assert nodes is not None  # some nodes were read
@@ -399,6 +406,11 @@ class Summary:
     def n_retained(self) -> int:
         """Nodes kept for the coreset, by all levels and the buffer."""
         return sum(stream.n_retained for stream in self._streams)
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether no node was left out or changed, but for thinning on arrival."""
+        return all(stream.is_whole for stream in self._streams)
 
     @property
     def mass(self) -> float:
@@ -569,6 +581,45 @@ class Summary:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Summary.from_bytes, (self.to_bytes(),)
+
+
+def _bias_of_choice(nodes: Nodes, centers: Floats) -> float:
+    """Estimate by how much thinned nodes cost too little because each has the choice between several centers.
+
+    Thinning leaves the expected distance to each center as it is on the mean, but not the smallest of them: of two that
+    are nearly equal, the one that is too small by chance is chosen. This is what the next nearest centers add if the
+    error of the difference is normal. Its variance is the smaller of two estimates that are too large on the mean: as
+    if realizations had been drawn one by one, and what neighbours differ by, since they were drawn along an order.
+    """
+    nearest = min(len(centers), 1 + N_CONTENDERS)
+    if nearest == 1 or len(nodes) == 0:
+        return 0.0
+    total = 0.0
+    for start, stop in nodes.pieces():
+        some = nodes[start:stop]
+        order = np.argsort(expected_distances(some, centers), axis=1, kind="stable")[:, :nearest]
+        sizes = np.diff(some.offsets)
+        owners = np.repeat(np.arange(len(some)), sizes)
+        p, starts = some.probabilities.astype(np.float64), some.offsets[:-1]
+        neighbours = np.arange(1, len(p) + 1)
+        neighbours[some.offsets[1:] - 1] = np.maximum(some.offsets[1:] - 2, starts)  # the last one's is before it
+        radii = [np.linalg.norm(some.points - centers[order[owners, c]], axis=1) for c in range(nearest)]
+        for farther in radii[1:]:
+            more = farther - radii[0]
+            gaps = np.add.reduceat(p * more, starts)
+            means = (gaps / some.total_probabilities)[owners]
+            one_by_one = np.add.reduceat((p * (more - means)) ** 2, starts) * sizes / np.maximum(sizes - 1, 1)
+            along = 0.5 * np.add.reduceat((p * (more - more[neighbours])) ** 2, starts)
+            errors = np.sqrt(np.minimum(one_by_one, along))
+            total += float(some.weights @ _expected_shortfall(np.maximum(gaps, 0.0), errors))
+    return total
+
+
+def _expected_shortfall(gaps: Floats, errors: Floats) -> Floats:
+    """Mean of max(0, x - gap) for normal x with the given standard deviations around 0."""
+    z = np.divide(gaps, errors, out=np.full(len(gaps), np.inf), where=errors > 0.0)
+    above = np.array([0.5 * math.erfc(value / math.sqrt(2.0)) for value in z])
+    return np.where(errors > 0.0, errors * np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi) - gaps * above, 0.0)
 
 
 def _as_float(number: Any) -> float:

@@ -17,11 +17,26 @@ HEAVY = 0.05
 
 
 @kernel
-def sampled_medians(points, cumulated, offsets, chosen, uniforms, n_spanning, n_repetitions, medians, start, stop):
+def sampled_medians(
+    points,
+    probabilities,
+    cumulated,
+    offsets,
+    chosen,
+    uniforms,
+    n_spanning,
+    n_judging,
+    n_repetitions,
+    medians,
+    start,
+    stop,
+):
     """Best candidate for each of the nodes chosen[start:stop].
 
-    Each repetition has its own ``n_spanning`` drawn realizations. Candidates are the means of all non-empty subsets of
-    the first four, and the end of Weiszfeld's steps on all of them if there are more. The other drawn ones judge them.
+    Each repetition draws realizations of its own: ``n_spanning`` that span candidates (the means of all non-empty
+    subsets of the first four, and the end of Weiszfeld's steps on all of them if there are more), then ``n_judging``
+    that choose one. Among those of several repetitions, which have looked at their own judges, the rest of the draws
+    choose; or all realizations, where they are no more than that.
 
     IN   cumulated (n_realizations,): sums of the probabilities of each node up to and with a realization;
          chosen (n_chosen,) node numbers, uniforms (n_chosen, n_drawn) in [0, 1)
@@ -29,30 +44,50 @@ def sampled_medians(points, cumulated, offsets, chosen, uniforms, n_spanning, n_
     """
     d, n_drawn = points.shape[1], uniforms.shape[1]
     rows, candidate, following = np.empty(n_drawn, np.int64), np.empty((1, d)), np.empty(d)
-    first_judge, n_subsets = n_spanning * n_repetitions, 1 << min(n_spanning, N_SUBSETS)
-    equal = np.ones(n_spanning)
+    n_each, n_subsets = n_spanning + n_judging, 1 << min(n_spanning, N_SUBSETS)
+    n_last = n_drawn - n_each * n_repetitions
+    equal, best = np.ones(max(n_each, n_last)), np.empty((n_repetitions, d))
     for i in range(start, stop):
         first, last = offsets[chosen[i]], offsets[chosen[i] + 1]
         for j in range(n_drawn):
             rows[j] = first + np.searchsorted(cumulated[first:last], uniforms[i, j] * cumulated[last - 1], "right")
             rows[j] = min(rows[j], last - 1)
-        lowest = np.inf
         for repetition in range(n_repetitions):
-            some = rows[repetition * n_spanning : (repetition + 1) * n_spanning]
+            some = rows[repetition * n_each : (repetition + 1) * n_each]
+            lowest = np.inf
             for subset in range(1, n_subsets + 1):
                 if subset < n_subsets:
-                    _mean_of_subset(points, some, subset, candidate)
+                    _mean_of_subset(points, some[:n_spanning], subset, candidate)
                 elif n_spanning > N_SUBSETS:
                     median_of_some(points, some, equal, n_spanning, candidate, following)
                 else:
                     continue
-                cost = 0.0
-                for j in range(first_judge, n_drawn):
-                    cost += np.sqrt(squared_distance(points, rows[j], candidate, 0))
+                cost = _judged(points, some[n_spanning:], equal, n_judging, candidate, 0)
                 if cost < lowest:
                     lowest = cost
                     for f in range(d):
-                        medians[i, f] = candidate[0, f]
+                        best[repetition, f] = candidate[0, f]
+        winner, lowest = 0, np.inf
+        for repetition in range(n_repetitions if n_repetitions > 1 else 0):
+            if last - first <= n_last:
+                cost = _judged(
+                    points, np.arange(first, last), probabilities[first:last], last - first, best, repetition
+                )
+            else:
+                cost = _judged(points, rows[n_drawn - n_last :], equal, n_last, best, repetition)
+            if cost < lowest:
+                winner, lowest = repetition, cost
+        for f in range(d):
+            medians[i, f] = best[winner, f]
+
+
+@part
+def _judged(points, rows, weights, n, candidates, c):
+    """Sum of the weighted distances of a candidate to the first ``n`` of some realizations."""
+    cost = 0.0
+    for j in range(n):
+        cost += weights[j] * np.sqrt(squared_distance(points, rows[j], candidates, c))
+    return cost
 
 
 @part

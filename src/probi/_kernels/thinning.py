@@ -11,10 +11,6 @@ from probi._kernels.tree import grow
 # 10,000 realizations that took a tenth longer.
 N_LOOKED_AT = 256
 
-# Realizations drawn from a node are made to stand for all of it by a factor of at most this, fewer than FEW of them not
-# at all: with 40 realizations of a lognormal distribution four would cost 4 % too much, and cost 1.6 % too little so.
-MOST_SCALED, FEW = 1.5, 8
-
 # With more realizations left than this, equal and near points are not looked for: that takes the square of them.
 MOST_MERGED = 4096
 
@@ -44,17 +40,17 @@ def thin(
     """At most ``places.shape[1]`` realizations for each of the nodes chosen[start:stop], which have more.
 
     Where no more points than that are different, each is kept with the sum of its probabilities: nothing is lost. Where
-    no more are NEAR to each other, so are those, and little is lost. Else some are drawn by importance, which is the
-    probability times (distance to the middle / spread + 2): first up to ``n_candidates``, one from each of as many
-    strata along the node; then, in an order in which neighbours are close, as many of those as are wanted, again one
-    from each stratum. The total is kept.
+    no more are NEAR to each other, so are those, and little is lost. A node that may keep one keeps the one nearest to
+    its middle. Else some are drawn, first up to ``n_candidates`` along the node and then, in an order in which
+    neighbours are close, as many of those as are wanted (``_draw``). That has no bias, for any center, and keeps the
+    total and the expected distance to the middle.
 
     IN   totals (n,): probability of each node; chosen (n_chosen,) node numbers; numbers (n_chosen,) uint64: they
          and ``key`` tell the random numbers of a node, which so do not depend on the nodes around it
     OUT  places (n_chosen, most, d), chances (n_chosen, most), sizes (n_chosen,): rows start:stop overwritten;
-         errors (n_chosen, 2): for any center fixed before, a bound of the variance of the expected distance; for all
-         centers at once, how far the node was moved: the cost of carrying each realization to the middle and on, or, if
-         ``bounded`` and less, to one that stands for it;
+         errors (n_chosen, 3): for any center fixed before, bounds of the variance of the expected distance and of its
+         bias; for all centers at once, how far the node was moved: the cost of carrying each realization to the middle
+         and on, or, if ``bounded`` and less, to one that stands for it;
          spreads (n_chosen, 2): bounds of the spread before, from above and from below; -1 where nothing was lost
     """
     d, most = points.shape[1], places.shape[1]
@@ -67,17 +63,18 @@ def thin(
     flat, order = np.empty((n_candidates, d)), np.empty(n_candidates, np.int64)
     features, thresholds = np.empty(2 * n_candidates, np.uint64), np.empty(2 * n_candidates)
     firsts, leaf_of = np.empty(2 * n_candidates, np.uint64), np.empty(2 * n_candidates, np.int32)
-    groups = np.empty(longest, np.int64)
+    groups, drawn = np.empty(longest, np.int64), np.empty(n_candidates, np.int64)
     cell_of, leaf_starts, arrived = (
         np.empty(n_candidates, np.int32),
         np.empty(n_candidates + 1, np.int64),
         np.empty(n_candidates),
     )
+    along, held = np.arange(longest), np.empty((3, 3))
     for i in range(start, stop):
         first, last = offsets[chosen[i]], offsets[chosen[i] + 1]
         total = totals[chosen[i]]
-        errors[i, 0], errors[i, 1] = 0.0, 0.0
-        spreads[i, 0], spreads[i, 1] = -1.0, -1.0
+        errors[i] = 0.0
+        spreads[i] = -1.0
         sizes[i] = _leaders(points, probabilities, first, last, 0.0, places, chances, groups, i)
         if sizes[i] > 0:
             _keep_total(chances, i, sizes[i], total)
@@ -86,33 +83,58 @@ def thin(
         median_of_some(points, looked_at, shares, m, middle, following)
         spread, lower, widest = _around(points, probabilities, first, last, total, middle, radii, following)
         spreads[i, 0], spreads[i, 1] = spread, lower
+        if most == 1:
+            # The same for every seed: other nodes do not make up for it.
+            errors[i, 1:] = _nearest_to_middle(points, probabilities, first, last, radii, places, i)
+            sizes[i], chances[i, 0] = 1, total
+            continue
         sizes[i] = _leaders(points, probabilities, first, last, NEAR * spread, places, chances, groups, i)
         if sizes[i] > 0:
-            carried = _centered(points, probabilities, first, last, places, chances, groups, sizes[i], i)
+            errors[i, 1:] = _centered(points, probabilities, first, last, places, chances, groups, sizes[i], i)
             _keep_total(chances, i, sizes[i], total)
-            errors[i, 0], errors[i, 1] = carried**2, carried
             continue
-        m = _by_importance(probabilities, first, last, radii, spread, key, numbers[i], rows, weights, importance, total)
+        m, variance = 0, 0.0
+        if last - first > n_candidates:
+            m, variance = _draw(
+                along[: last - first], probabilities[first:last], radii, n_candidates // 2, spread, total, key,
+                numbers[i], N_LOOKED_AT, held, rows, weights,
+            )  # fmt: skip
+        else:
+            for r in range(last - first):
+                if probabilities[first + r] > 0.0:
+                    rows[m], weights[m] = r, probabilities[first + r]
+                    m += 1
         for j in range(m):
-            order[j] = j
+            order[j], importance[j] = j, weights[j] * (radii[rows[j]] + spread)
             for f in range(d):
-                flat[j, f] = (np.float64(points[rows[j], f]) - middle[0, f]) / widest
+                flat[j, f] = (np.float64(points[first + rows[j], f]) - middle[0, f]) / widest
         grow(
             flat[:m], importance[:m], order[:m], 1, features[: 2 * m], thresholds[: 2 * m], firsts[: 2 * m],
             leaf_of[: 2 * m], cell_of[:m],
         )  # fmt: skip
-        off = _strata(weights, importance, rows, order, m, total, radii, first, most, key, numbers[i], arrived)
-        sizes[i] = _emit(points, rows, order, m, arrived, places, chances, i)
-        _keep_total(chances, i, sizes[i], total)
-        errors[i, 0] = _variance(total, spread, off, most, n_candidates, last - first)
-        errors[i, 1] = total * spread + _to_middle(places, chances, sizes[i], i, middle)
+        for j in range(m):
+            importance[j] = radii[rows[j]]
+        n, more = _draw(
+            order[:m], weights, importance, most // 2, spread, total, key, numbers[i],
+            N_LOOKED_AT + last - first + n_candidates, held, drawn, arrived,
+        )  # fmt: skip
+        sizes[i] = n
+        for j in range(n):
+            chances[i, j] = arrived[j]
+            for f in range(d):
+                places[i, j, f] = points[first + rows[drawn[j]], f]
+        _keep_total(chances, i, n, total)
+        errors[i, 0] = variance + more
+        errors[i, 2] = total * spread + _to_middle(places, chances, n, i, middle)
         if bounded:
+            for j in range(m):
+                rows[j] += first
             carried = _to_candidates(
                 points, probabilities, first, last, middle, widest, rows, order, m, features, thresholds, firsts,
                 leaf_of, leaf_starts, arrived,
             )  # fmt: skip
-            carried += _from_candidates(points, rows, arrived, order, m, places, chances, sizes[i], i)
-            errors[i, 1] = min(errors[i, 1], carried)
+            carried += _from_candidates(points, rows, arrived, order, m, places, chances, n, i)
+            errors[i, 2] = min(errors[i, 2], carried)
 
 
 @part
@@ -179,21 +201,17 @@ def _centered(points, probabilities, first, last, places, chances, groups, n, i)
 
 
 @part
-def _variance(total, spread, off, most, n_candidates, n_realizations):
-    """Bound of the variance of the expected distance to any center that was fixed before.
-
-    Distances to a center, compared with that of the realization nearest to the middle, which is ``off`` from it, differ
-    by at most r + off for one with the distance r to the middle. With a = max(1, off / s) and importance p (r / s + 2),
-    which sums to 3, the moment of a draw is at most the mean of (r + a s)^2 / (r / s + 2), which is
-    s (r + 2 (a - 1) s + (a - 2)^2 s^2 / (r + 2 s)).
-    """
-    if most == 1:
-        return (total * (spread + off)) ** 2
-    # Scaled draws are compared with their mean instead, which is like a = 1.
-    a = max(1.0, off / spread) if most < FEW else 1.0
-    moment = spread**2 * (1.0 + 2.0 * (a - 1.0) + 0.5 * (a - 2.0) ** 2)
-    n_draws = 1.0 / (most - 1 if most < FEW else most)
-    return 3.0 * total**2 * moment * (n_draws + (1.0 / n_candidates if n_realizations > n_candidates else 0.0))
+def _nearest_to_middle(points, probabilities, first, last, radii, places, i):
+    """Keep the realization that is nearest to the middle; return the cost of carrying the others there."""
+    nearest, off, carried = first, np.inf, 0.0
+    for r in range(first, last):
+        if probabilities[r] > 0.0 and radii[r - first] < off:
+            nearest, off = r, radii[r - first]
+    for f in range(points.shape[1]):
+        places[i, 0, f] = points[nearest, f]
+    for r in range(first, last):
+        carried += probabilities[r] * np.sqrt(squared_distance(points, r, points, nearest))
+    return carried
 
 
 @part
@@ -255,87 +273,95 @@ def _by_probability(probabilities, first, last, total, key, number, rows, weight
 
 
 @part
-def _by_importance(probabilities, first, last, radii, spread, key, number, rows, weights, importance, total):
-    """Candidates, one from each of equal shares of the importance; all realizations where they are few.
+def _draw(order, masses, radii, n_groups, spread, total, key, number, first_draw, held, rows, weights):
+    """Draw at most two things from each of some groups of equal importance, which is mass times (radius + spread).
 
-    One that is drawn again counts twice. Weights are those of probability over chance to be drawn.
+    Groups are cut along the order, through a thing where need be. Things join a group one by one, and whenever it holds
+    three, one of them leaves (``_leave``): none of that has a bias, and each group keeps its mass and its cost, which
+    is mass times radius.
 
-    OUT  rows, weights, importance (n_candidates,): those that are used overwritten
-    RETURN how many
+    For any center, the distance of a thing to it differs from that of the middle by at most its radius. So what a group
+    adds to the expected distance, beyond its mass at the middle, is between its cost and minus that: the square of the
+    cost bounds the variance. Costs sum to total * spread, and none is above twice that over ``n_groups``.
+
+    IN   order (n,), masses, radii: of what it numbers; held (3, 3): room
+    OUT  rows, weights (>= 2 n_groups,): what was drawn, in order, and its mass
+    RETURN how many, a bound of the variance of the expected distance to any center
     """
-    most, n = rows.shape[0], 0
-    if last - first <= most:
-        for r in range(first, last):
-            if probabilities[r] > 0.0:
-                rows[n], weights[n] = r, probabilities[r]
-                importance[n] = probabilities[r] * (radii[r - first] / spread + 2.0)
-                n += 1
-        return n
-    inverse = 1.0 / spread
-    below, r, before = 0.0, first, -1
-    step = 3.0 * total / most
-    for j in range(most):
-        wanted = (j + _uniform(key, number, N_LOOKED_AT + j)) * step
-        while r < last - 1:
-            own = probabilities[r] * (radii[r - first] * inverse + 2.0)
-            if below + own > wanted:
-                break
-            below += own
-            r += 1
-        if r != before:
-            rows[n], weights[n], importance[n] = r, 0.0, 0.0
-            before = r
-            n += 1
-        importance[n - 1] += step
-        weights[n - 1] += step / (radii[r - first] * inverse + 2.0)
-    return n
+    n, n_held, group, filled, draw, cost, variance = 0, 0, 1, 0.0, first_draw, 0.0, 0.0
+    for j in range(order.shape[0]):
+        mass, radius = np.float64(masses[order[j]]), radii[order[j]]
+        while mass > 0.0:
+            # Up to where the group ends; the last one takes what is left.
+            border = 2.0 * total * spread * group / n_groups
+            fits, full = mass, False
+            if group < n_groups and filled + mass * (radius + spread) > border:
+                fits, full = min(mass, max(0.0, border - filled) / (radius + spread)), True
+            filled += fits * (radius + spread)
+            cost += fits * radius
+            mass -= fits
+            if fits > 0.0:
+                n_held = _join(held, n_held, fits, radius, j)
+            if n_held == 3:
+                n_held = _leave(held, _uniform(key, number, draw))
+                draw += 1
+            if full:
+                n = _emit(order, held, n_held, rows, weights, n)
+                variance += cost * cost
+                group, n_held, cost = group + 1, 0, 0.0
+    return _emit(order, held, n_held, rows, weights, n), variance + cost * cost
 
 
 @part
-def _strata(weights, importance, rows, order, m, total, radii, first, most, key, number, held):
-    """Draw one candidate from each of equal shares of the importance, along the order.
+def _join(held, n, mass, radius, at):
+    """Put a thing among up to two others, by its radius; return how many there are.
 
-    They are scaled to stand for the whole node, but not by much: one that has drawn nothing but its far realizations
-    would move there. What is left goes to the one nearest to the middle: of those that were drawn or, where they are
-    FEW, of all candidates, which then has a place of its own.
-
-    OUT  held (n_candidates,): probability of each candidate in the order, 0 for those that were not drawn
-    RETURN how far the one nearest to the middle is from it
+    INOUT held (3, 3): mass, radius and place in the order of each
     """
-    n_draws, limit = (most, MOST_SCALED) if most >= FEW else (most - 1, 1.0)
-    below, at, found = 0.0, 0, 0.0
-    for j in range(m):
-        held[j] = 0.0
-    for t in range(n_draws):
-        wanted = (t + _uniform(key, number, N_LOOKED_AT + rows.shape[0] + t)) * 3.0 * total / n_draws
-        while at < m - 1 and below + importance[at] <= wanted:
-            below += importance[at]
-            at += 1
-        share = weights[order[at]] / importance[at] * 3.0 * total / n_draws
-        held[at] += share
-        found += share
-    nearest, off = 0, np.inf
-    for j in range(m):
-        radius = radii[rows[order[j]] - first]
-        if radius < off and (most < FEW or held[j] > 0.0):
-            nearest, off = j, radius
-    rest = max(0.0, total - limit * found)
-    factor = limit if rest > 0.0 else total / found
-    for j in range(m):
-        held[j] *= factor
-    held[nearest] += rest
-    return off
+    place = n
+    while place > 0 and held[place - 1, 1] > radius:
+        for column in range(3):
+            held[place, column] = held[place - 1, column]
+        place -= 1
+    held[place, 0], held[place, 1], held[place, 2] = mass, radius, at
+    return n + 1
 
 
 @part
-def _emit(points, rows, order, m, held, places, chances, i):
-    """Write the candidates that hold something, in order; return how many there are."""
-    n = 0
-    for j in range(m):
-        if held[j] > 0.0:
-            for f in range(points.shape[1]):
-                places[i, n, f] = points[rows[order[j]], f]
-            chances[i, n] = held[j]
+def _leave(held, uniform):
+    """Let one of three things go, so that the expected mass of each is what it was, and their mass and cost are.
+
+    The one with the middle radius gives all it has to the two others, in the shares that keep the cost, or takes from
+    them in the same shares until one has nothing left; with the chances that leave no bias. (The cube method of
+    Deville and Tille, 2004, with two balancing variables.) Return how many are left.
+    """
+    low, middle, high = held[0, 0], held[1, 0], held[2, 0]
+    width = held[2, 1] - held[0, 1]
+    share = (held[2, 1] - held[1, 1]) / width if width > 0.0 else 0.5
+    low_first = low * (1.0 - share) < high * share
+    step = low / share if low_first else high / (1.0 - share)
+    if uniform * (middle + step) < step:
+        held[0, 0] = low + share * middle
+        held[1, 0], held[1, 1], held[1, 2] = high + (1.0 - share) * middle, held[2, 1], held[2, 2]
+    elif low_first:
+        held[0, 0], held[0, 1], held[0, 2] = middle + step, held[1, 1], held[1, 2]
+        held[1, 0], held[1, 1], held[1, 2] = high - (1.0 - share) * step, held[2, 1], held[2, 2]
+    else:
+        held[0, 0], held[1, 0] = low - share * step, middle + step
+    return 2
+
+
+@part
+def _emit(order, held, n_held, rows, weights, n):
+    """Write what a group holds, in order; what it shares with the one before is one. Return how many there are."""
+    turned = n_held == 2 and held[0, 2] > held[1, 2]
+    for h in range(n_held):
+        at = 1 - h if turned else h
+        row = order[np.int64(held[at, 2])]
+        if n > 0 and rows[n - 1] == row:
+            weights[n - 1] += held[at, 0]
+        elif held[at, 0] > 0.0:  # not used up together with another
+            rows[n], weights[n] = row, held[at, 0]
             n += 1
     return n
 

@@ -18,7 +18,7 @@ from benchmarks.data import beijing_nodes, random_nodes
 from experiments.peers import otis_nodes
 from experiments.records import Records
 from probi.coreset import importance, kumar, lss, rings
-from probi.coreset.lss import Promise, lss_coreset
+from probi.coreset.lss import Promise, bucketed, lss_coreset
 from probi.medians import SPREAD_TOL, certified_medians, measured
 from probi.solver.lloyd import p_lloyd
 from probi.solver.seeding import seed_as_in_paper
@@ -99,7 +99,7 @@ def _promise(data: Path, records: Records, report: Callable[[str], None]) -> Non
                 start = time.perf_counter()
                 coreset = _lss(nodes, epsilon, seed)
                 seconds = time.perf_counter() - start
-                n_draws = Promise(epsilon, DELTA).half().n_draws(len(nodes), K)
+                *_, n_draws = bucketed(nodes, K, Promise(epsilon, DELTA).step(), np.random.default_rng(seed))
                 records.add(
                     data_set=name, epsilon=epsilon, seed=seed, n_nodes=len(nodes), n_draws=n_draws, size=len(coreset),
                     worst=_worst(coreset, nodes, fixed, seed), seconds=seconds,

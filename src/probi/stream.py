@@ -84,7 +84,7 @@ class Plan:
             raise InputError(f"preset is {preset!r}, but must be one of {', '.join(PRESETS)}.")
         promise = _promise(preset, size, epsilon, delta)
         if promise is not None:
-            size = THEORY_BUCKETS * n_clusters * promise.share(0).half().n_draws(THEORY_NODES, int(n_clusters))
+            size = THEORY_BUCKETS * n_clusters * promise.share(0).planned_draws(THEORY_NODES, int(n_clusters))
         size = SIZE_A_CLUSTER * n_clusters if size is None else size
         check_count("size", size)
         least = LEAST_SIZE_A_CLUSTER * n_clusters

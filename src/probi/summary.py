@@ -53,9 +53,10 @@ class Summary:
         memory does not grow with them either. None keeps all. Centers are chosen for what was drawn, so with a few
         nodes of a few realizations the cost that is stated is a little too low.
     epsilon, delta : float, default=None
-        For ``preset="theory"``, which needs both: the cost of any centers on the coreset is within 1 ± epsilon of that
-        on all nodes, for a stream of any length, and fails to be so with a probability of at most delta. Summaries that
-        are merged share one delta if they have one seed and different shards, else each has its own.
+        For ``preset="theory"``, which needs both: the promise of :func:`probi.coreset.lss.lss_coreset`, for a stream of
+        any length and centers out of a list of 65,536 points that was fixed before. It fails to be kept with a
+        probability of at most delta. Summaries that are merged share one delta if they have one seed and different
+        shards, else each has its own.
 
     Attributes
     ----------

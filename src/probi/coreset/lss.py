@@ -1,7 +1,7 @@
 """Algorithm 1 of the paper: the coreset of Lammersen, Schmidt and Sohler (2012), with a promise instead of a size.
 
-Five steps, each a function here. The primary source is not at hand, so constants are ours: each is named, and what they
-give is measured in ``docs/results/theory.md``.
+Five steps, each a function here. The primary source is not at hand, so the proof is ours: it stands in
+``docs/how-it-works/theory.md``, and the number of draws is the smallest for which it holds.
 """
 
 import math
@@ -29,9 +29,11 @@ __all__ = ["lss_coreset"]
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# The constant of the number of draws. Chen's bound for k-median in metric spaces is a constant times
-# (k ln n + ln(1 / delta)) / epsilon ** 2; a proof by Hoeffding's inequality would need one in the hundreds.
-DRAWS = 1.0
+# Points that centers may be chosen from, if there are fewer nodes.
+N_CANDIDATES = 1 << 16
+
+# Nodes with no more realizations stay as they are in step 5.
+FEW_REALIZATIONS = 64
 
 # Centers that the bicriteria solver finds for each cluster: D-sampling of 2 k is a constant approximation with constant
 # probability (Wei, 2016).
@@ -39,7 +41,11 @@ CENTERS_A_CLUSTER = 2
 
 
 class Promise(NamedTuple):
-    """The cost of any centers on the coreset is within 1 ± epsilon of their cost, with probability 1 - delta."""
+    """The cost of centers on the coreset is off by at most epsilon times a rough cost, with probability 1 - delta.
+
+    For all sets of k centers at once out of a list that was fixed before anything was drawn, of ``N_CANDIDATES`` points
+    or as many as there are nodes. The rough cost is that of step 3, at most a constant times the smallest cost.
+    """
 
     epsilon: float
     delta: float
@@ -60,17 +66,27 @@ class Promise(NamedTuple):
         shares = [6.0 / (math.pi * (number + 1)) ** 2 for number in numbers]
         return Promise(math.log1p(self.epsilon) * shares[0], self.delta * math.prod(shares))
 
-    def half(self) -> "Promise":
-        """What each of two coresets, one of the other, must promise: (1 + e)(1 + e) - 1 is epsilon."""
-        return Promise(math.sqrt(1.0 + self.epsilon) - 1.0, self.delta / 2.0)
+    def step(self) -> "Promise":
+        """What each of the steps must promise.
 
-    def n_draws(self, n: int, n_clusters: int) -> int:
-        """Draws from each bucket of n things."""
-        return math.ceil(DRAWS * (n_clusters * math.log(max(n, 2)) - math.log(self.delta)) / self.epsilon**2)
+        Two of them err, one on top of the other: (1 + e)(1 + e) - 1 is epsilon. Four of them may fail.
+        """
+        return Promise(math.sqrt(1.0 + self.epsilon) - 1.0, self.delta / 4.0)
+
+    def planned_draws(self, n: int, n_clusters: int) -> int:
+        """Draws from each bucket of n things that a leaf is made for; fewer are needed, as a rule."""
+        e = math.sqrt(1.0 + self.epsilon) - 1.0
+        return math.ceil((n_clusters * math.log(n) - math.log(self.delta / 2.0)) / e**2)
 
 
 def lss_coreset(nodes: Nodes, n_clusters: int, epsilon: float, delta: float, random_state: Any = None) -> Nodes:
-    """Coreset with a promise: the cost of k centers on it is within 1 ± epsilon of their cost on all nodes.
+    """Coreset with a promise: the cost of k centers on it is about that on all nodes.
+
+    With probability 1 - delta the costs of all sets of k centers out of a list differ by at most epsilon times T. The
+    list has as many points as there are nodes, or 65,536 if these are fewer, and is fixed before the coreset is drawn:
+    the medians of all nodes, say. T is the cost of a rough solution with 4 k centers, spreads included. It is a
+    constant times the smallest cost at most, and 0.5 to 0.9 times in our measurements: epsilon is then a bound of the
+    relative error. Nothing is proved for centers that a solver finds on the coreset.
 
     Parameters
     ----------
@@ -79,7 +95,7 @@ def lss_coreset(nodes: Nodes, n_clusters: int, epsilon: float, delta: float, ran
     n_clusters : int
         Number of centers that the promise is for.
     epsilon : float
-        Largest relative error, between 0 and 1.
+        Largest error as a share of T, between 0 and 1.
     delta : float
         Probability with which the promise may be broken, between 0 and 1.
     random_state : None, int, Generator or RandomState, default=None
@@ -102,9 +118,9 @@ def lss_coreset(nodes: Nodes, n_clusters: int, epsilon: float, delta: float, ran
     Notes
     -----
     Algorithm 1 of the paper, which calls it the coreset of Lammersen, Schmidt and Sohler. Chosen here: the number of
-    draws from a bucket of n nodes is (k ln n + ln(1 / delta)) / e ** 2, with e half of epsilon in the sense that two
-    such errors make one epsilon; buckets with no more nodes than that are kept whole; half of delta each goes to nodes
-    and to realizations. Multiplicities of the original are weights, which is the same and needs no smallest weight.
+    draws from each bucket is the smallest for which Hoeffding's inequality gives the promise; buckets with no more
+    nodes than that are kept whole; a quarter of delta each goes to medians, rough centers, nodes and realizations.
+    Multiplicities of the original are weights, which is the same and needs no smallest weight.
 
     Examples
     --------
@@ -113,7 +129,7 @@ def lss_coreset(nodes: Nodes, n_clusters: int, epsilon: float, delta: float, ran
     >>> from probi.coreset.lss import lss_coreset
     >>> X = np.random.default_rng(0).normal(size=(100_000, 2)) ** 3
     >>> lss_coreset(probi.Nodes.from_points(X), n_clusters=2, epsilon=0.5, delta=0.1, random_state=0)
-    Nodes(12,276 nodes, 12,276 realizations (1 a node), 2 features, float64, mass 100,000)
+    Nodes(4,796 nodes, 4,796 realizations (1 a node), 2 features, float64, mass 100,000)
     """
     if not isinstance(nodes, Nodes):
         raise InputError(f"Expected Nodes, not {type(nodes).__name__}. Nodes.from_points takes an array of points.")
@@ -135,24 +151,38 @@ def reduce(parts: Sequence[Nodes], n_clusters: int, promise: Promise, rng: np.ra
     nodes = nodes.take(np.flatnonzero(nodes.mass > 0.0))
     if len(nodes) == 0:
         return nodes
-    each = promise.half()
-    medians, spreads = approximate_medians(nodes, promise, rng)
-    centers = bicriteria_centers(Nodes.from_points(medians, nodes.mass), n_clusters, promise, rng)
-    bucket_of, n_buckets = partition(medians, spreads, nodes.mass, centers)
-    chosen, masses = sample(bucket_of, n_buckets, each.n_draws(len(nodes), n_clusters), nodes.mass, rng)
+    step = promise.step()
+    medians, bucket_of, n_draws = bucketed(nodes, n_clusters, step, rng)
+    chosen, masses = sample(bucket_of, int(bucket_of.max()) + 1, n_draws, nodes.mass, rng)
     # A factor, so that a node that stands for itself keeps its weight to the bit.
     coreset = nodes.take(chosen).reweighted(nodes.weights[chosen] * (masses / nodes.mass[chosen]))
-    return reduce_distributions(coreset, medians[chosen], Promise(each.epsilon, each.delta / len(nodes)), rng)
+    each = Promise(step.epsilon, step.delta / len(coreset))
+    return reduce_distributions(coreset, medians[chosen], each, rng, n_candidates(nodes))
+
+
+def n_candidates(nodes: Nodes) -> int:
+    """Length of the lists of points that centers may be chosen from."""
+    return max(len(nodes), N_CANDIDATES)
+
+
+def bucketed(nodes: Nodes, n_clusters: int, step: Promise, rng: np.random.Generator) -> tuple[Floats, Indices, int]:
+    """Medians of nodes, their buckets, and how many draws it takes from each: steps 1 to 3."""
+    medians, spreads = approximate_medians(nodes, step, rng)
+    centers = bicriteria_centers(Nodes.from_points(medians, nodes.mass), n_clusters, step, rng)
+    bucket_of, radii = partition(medians, spreads, nodes.mass, centers)
+    log_sets = n_clusters * math.log(n_candidates(nodes))
+    return medians, bucket_of, draws_needed(bucket_of, nodes.mass, radii, step, log_sets)
 
 
 # -- the five steps ---------------------------------------------------------------------------------------------------
 
 
 def approximate_medians(nodes: Nodes, promise: Promise, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Step 1: a median of each node by constant-size sampling, best of ln(n / delta) repetitions, and its spread."""
+    """Step 1: a median of each node by constant-size sampling, best of log2(n / delta) repetitions, and its spread."""
     if nodes.is_certain:
         return np.asarray(nodes.points, np.float64), np.zeros(len(nodes))
-    n_repetitions = math.ceil(math.log(len(nodes) / promise.delta))
+    # Each fails in at most half of all cases, and all nodes together in delta of them.
+    n_repetitions = math.ceil(math.log2(len(nodes) / promise.delta))
     medians = kumar_medians(nodes, np.arange(len(nodes)), rng, n_repetitions=n_repetitions)
     expected = np.empty(len(nodes))
     _parallel.run(
@@ -196,13 +226,41 @@ def _nearest(places: Nodes, centers: Floats) -> Assignment:
     return found
 
 
-def partition(medians: Floats, spreads: Floats, mass: Floats, centers: Floats) -> tuple[Indices, int]:
-    """Step 3: bucket (center, ring of the distance, ring of the spread) of each node, and how many there are.
+def partition(medians: Floats, spreads: Floats, mass: Floats, centers: Floats) -> tuple[Indices, Floats]:
+    """Step 3: bucket (center, ring of the distance, ring of the spread) of each node, and distance + spread.
 
     As in the paper's own algorithm; its R is a share of the mean cost, and rings go on as far as there are nodes.
     """
     found = _nearest(Nodes.from_points(medians, mass), centers)
-    return buckets(found.labels, found.nearest, spreads, mass)
+    bucket_of, _ = buckets(found.labels, found.nearest, spreads, mass)
+    return bucket_of, found.nearest + spreads
+
+
+def draws_needed(bucket_of: Indices, mass: Floats, radii: Floats, promise: Promise, log_sets: float) -> int:
+    """Draws from each bucket with which the promise is kept, for exp(log_sets) sets of centers and one thing more.
+
+    The expected distance to the nearest center differs by at most a thing's radius from that of the center of its
+    bucket. So each of t draws adds a number from a range of 2 * mass * largest radius / t to the cost, and Hoeffding's
+    inequality says that the sum is off by more than epsilon * T, with T the sum of mass * radius, with a probability of
+    at most 2 exp(-2 t (epsilon T) ** 2 / sum of squared ranges); all buckets at once, so no union over them is needed.
+    Those with no more than t members are kept whole and add nothing. The one thing more is the sum of spreads.
+    """
+    members, shares, largest = np.bincount(bucket_of), np.bincount(bucket_of, mass), np.zeros(bucket_of.max() + 1)
+    np.maximum.at(largest, bucket_of, radii)
+    rough_cost = float(mass @ radii)
+    if rough_cost == 0.0:
+        return 1
+    squares = (2.0 * shares * (largest / rough_cost)) ** 2
+    # exp(log_sets) + 1 events of two sides each, and a little more.
+    needed = (log_sets + math.log(4.0 / promise.delta)) / (2.0 * promise.epsilon**2)
+    low, high = 1, int(members.max())
+    while low < high:
+        t = (low + high) // 2
+        if needed * float(squares[members > t].sum()) <= t:
+            high = t
+        else:
+            low = t + 1
+    return low
 
 
 def sample(
@@ -224,21 +282,20 @@ def sample(
     return chosen, masses[chosen]
 
 
-def reduce_distributions(nodes: Nodes, medians: Floats, promise: Promise, rng: np.random.Generator) -> Nodes:
+def reduce_distributions(
+    nodes: Nodes, medians: Floats, promise: Promise, rng: np.random.Generator, n_candidates: int = N_CANDIDATES
+) -> Nodes:
     """Step 5: Chen's coreset with k = 1 for the distribution of each node, rings around its median and draws from each.
 
-    ``promise.delta`` is that of one node. Nodes with no more realizations than draws from one ring stay as they are.
+    ``promise.delta`` is that of one node; its expected distances change by at most epsilon times the one to the median.
     """
-    sizes = np.diff(nodes.offsets)
-    largest = int(sizes.max())
-    n_draws = promise.n_draws(largest, 1)
-    if largest <= n_draws:
+    if int(np.diff(nodes.offsets).max()) <= FEW_REALIZATIONS:
         return nodes
     points, probabilities, totals = [], [], nodes.total_probabilities.copy()
     for i, (first, last) in enumerate(zip(nodes.offsets, nodes.offsets[1:], strict=False)):
         places, chances = nodes.points[first:last], nodes.probabilities[first:last]
-        if last - first > n_draws:
-            chosen, kept = _chen(places, chances.astype(np.float64), medians[i], n_draws, rng)
+        if last - first > FEW_REALIZATIONS:
+            chosen, kept = _chen(places, chances.astype(np.float64), medians[i], promise, rng, n_candidates)
             places = places[chosen]
             # A sum of many rounded probabilities may be farther above 1 than that of a few.
             totals[i] = 1.0 if totals[i] > most_allowed(1, nodes.dtype) else totals[i]
@@ -256,7 +313,12 @@ def reduce_distributions(nodes: Nodes, medians: Floats, promise: Promise, rng: n
 
 
 def _chen(
-    points: NDArray[Any], probabilities: Floats, median: Floats, n_draws: int, rng: np.random.Generator
+    points: NDArray[Any],
+    probabilities: Floats,
+    median: Floats,
+    promise: Promise,
+    rng: np.random.Generator,
+    n_candidates: int,
 ) -> tuple[Indices, Floats]:
     """Realizations of one node that stand for all of it, and their probabilities."""
     used = np.flatnonzero(probabilities > 0.0)
@@ -264,5 +326,7 @@ def _chen(
     distances = np.sqrt(((points[used] - median) ** 2).sum(axis=1))
     rings = rings_of(distances, float(chances @ distances) / (8.0 * float(chances.sum())))
     _, numbers = np.unique(rings, return_inverse=True)
-    chosen, kept = sample(numbers.reshape(-1), int(numbers.max()) + 1, n_draws, chances, rng)
+    numbers = numbers.reshape(-1)
+    n_draws = draws_needed(numbers, chances, distances, promise, math.log(n_candidates))
+    chosen, kept = sample(numbers, int(numbers.max()) + 1, n_draws, chances, rng)
     return used[chosen], kept

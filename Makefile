@@ -36,7 +36,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
-demo: $(INSTALLED)plot  ## cluster the forecasts of hurricane Otis
+demo: $(INSTALLED)itself  ## cluster the forecasts of hurricane Otis
 	$(BIN)/probi demo -o results/otis
 
 check: $(INSTALLED)test  ## what to run before each commit: lint, and the core tests beside it
@@ -69,7 +69,7 @@ dist: $(INSTALLED)dist  ## build sdist and wheel in dist/, check both, and try t
 	$(BIN)/python -m build --quiet
 	$(BIN)/python -m twine check --strict dist/*
 	$(PYTHON) -m venv build/wheel
-	build/wheel/bin/python -m pip install --quiet --disable-pip-version-check --no-compile "$$(ls dist/*.whl)[plot]"
+	build/wheel/bin/python -m pip install --quiet --disable-pip-version-check --no-compile dist/*.whl
 	cd build/wheel && bin/python -c "import probi; assert 'build/wheel' in probi.__file__, probi.__file__; print(probi.__version__)"
 	cd build/wheel && bin/probi demo -o otis
 
@@ -89,6 +89,11 @@ format: $(INSTALLED)test  ## format the code and mend what can be mended
 clean:  ## remove .venv, caches and builds
 	rm -rf .venv .venv-oldest .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist docs/_build docs/gallery docs/reference/cli.md docs/reference/generated
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# What probi needs to run.
+$(INSTALLED)itself: pyproject.toml | .venv/pyvenv.cfg
+	$(INSTALL) --editable .
+	@touch $@
 
 # The stem is an extra of pyproject.toml. Bytecode is written when a module is first imported, not for all that is there.
 $(INSTALLED)%: pyproject.toml | .venv/pyvenv.cfg

@@ -54,9 +54,9 @@ class MissingExtraError(ProbiError, ImportError):
     --------
     >>> import probi
     >>> try:
-    ...     import probi.report
+    ...     from probi.engines import dask
     ... except probi.MissingExtraError as error:
-    ...     print(error)  # how to install matplotlib and jinja2
+    ...     print(error)  # how to install Dask
     """
 
 

@@ -145,35 +145,6 @@ def test_standard_output_on_a_full_disk(path):
     assert ended.stderr.decode() == "probi: standard output: No space left on device.\n"
 
 
-# -- a missing package ------------------------------------------------------------------------------------------------
-
-WITHOUT = """
-import sys
-class Blocker:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("matplotlib", "jinja2"):
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-sys.meta_path.insert(0, Blocker())
-import importlib.util
-found = importlib.util.find_spec
-importlib.util.find_spec = lambda name, *others: None if name in ("matplotlib", "jinja2") else found(name, *others)
-from probi.cli import app
-sys.exit(app.run(sys.argv[1:]))
-"""
-
-
-@pytest.mark.process
-def test_without_the_extra_plot_all_but_the_report_is_written(path, tmp_path):
-    out = tmp_path / "out"
-    ran = python(WITHOUT, "cluster", path, "-k", "2", "--n-init", "1", "-o", out)
-    assert ran.code == 0, ran.err
-    assert "No report.html: probi.report needs matplotlib: pip install 'probi[plot]'" in ran.err.splitlines()
-    assert sorted(file.name for file in out.iterdir()) == [
-        "assignment.parquet", "centers.csv", "centers.parquet", "result.json", "summary.probi",
-    ]  # fmt: skip
-    assert json.loads((out / "result.json").read_text())["n_clusters"] == 2
-
-
 @pytest.mark.process
 def test_commands_start_without_matplotlib_and_scikit_learn(path):
     program = (

@@ -87,7 +87,7 @@ def _finish(outcome: Outcome, folder: Path | None, talk: Talk, as_json: bool) ->
     """Write the results and show them."""
     if folder is not None:
         with talk.progress("Writing"):
-            outcome.write(folder, talk)
+            outcome.write(folder)
         talk.say(f"Results are in {folder}.")
     outcome.tell(as_json)
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from probi import __version__
-from probi.cli.talk import Talk, peak_megabytes, print_table
-from probi.errors import MissingExtraError
+from probi.cli.talk import peak_megabytes, print_table
 from probi.io.assemble import Counts
 from probi.io.assign import Tally
 from probi.io.space import Space
@@ -108,19 +107,16 @@ class Outcome:
             ],
         }
 
-    def write(self, folder: Path, talk: Talk) -> None:
+    def write(self, folder: Path) -> None:
         """Write centers, summary, report and result.json into a folder."""
         if not self.tallies:
             # One of another run would not fit the centers.
             (folder / "assignment.parquet").unlink(missing_ok=True)
         write_centers(folder, self.results, self.space)
         self.summary.save(folder / "summary.probi")
-        try:
-            from probi.cli.story import write_story
+        from probi.cli.story import write_story
 
-            write_story(self, folder / "report.html")
-        except MissingExtraError as error:
-            talk.say(f"No report.html: {error}")
+        write_story(self, folder / "report.html")
         write_json(folder / "result.json", self.values)
 
     def tell(self, as_json: bool) -> None:

@@ -6,6 +6,7 @@ Text and lines have a few named colours, which :mod:`probi.report._chart` turns 
 import textwrap
 from typing import TYPE_CHECKING, Any
 
+from probi.errors import MissingExtraError
 from probi.report._words import Words, number
 
 if TYPE_CHECKING:
@@ -40,7 +41,10 @@ def marker(cluster: int) -> str:
 
 def new_figure(height: float) -> "Figure":
     """Figure of the usual width, without pyplot: nothing global knows of it."""
-    from matplotlib.figure import Figure
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("Plots need matplotlib: pip install 'matplotlib>=3.9'.") from error
 
     return Figure(figsize=(WIDTH, height), layout="constrained", facecolor="white")
 

@@ -13,7 +13,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 _NO_CLOCK = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 # A red test stays red: the same examples in every run. To hunt for new ones: HYPOTHESIS_PROFILE=explore.
 settings.register_profile("probi", derandomize=True, **_NO_CLOCK)
-settings.register_profile("check", max_examples=25, derandomize=True, **_NO_CLOCK)
+settings.register_profile("check", max_examples=10, derandomize=True, **_NO_CLOCK)
 settings.register_profile("ci", derandomize=True, print_blob=True, **_NO_CLOCK)
 settings.register_profile("explore", max_examples=2000, print_blob=True, **_NO_CLOCK)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "probi"))

@@ -11,6 +11,8 @@ import pytest
 
 import probi
 
+pytestmark = pytest.mark.process
+
 SOURCE = Path(probi.__file__).parent
 
 VARIANCES = """

@@ -49,6 +49,7 @@ def nearly_even(gap, n=1000):
     return Nodes.from_dense(np.tile([[0.0], [1.0]], (n, 1, 1)), np.tile([(1 + gap) / 2, (1 - gap) / 2], (n, 1)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", [0.9, 0.5, 0.2])
 def test_kumars_median_keeps_its_promise(precision):
     """1,000 runs on nodes that are hard: where the wrong answer is just too expensive, and with a few far points."""
@@ -94,6 +95,7 @@ def star(share, d, n=400):
     return Nodes.from_dense(np.concatenate([np.zeros((1, d)), around])[None], [[share] + n * [(1 - share) / n]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("copies", [1, 1000])  # all realizations judge between repetitions, and some of them
 def test_repetitions_have_judges_of_their_own(copies):
     """The wrong one of two points is 1.94 times as expensive, and 32 judges choose it in 3.5 % of all runs.

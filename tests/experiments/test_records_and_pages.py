@@ -80,6 +80,7 @@ def test_the_page_of_the_paper(results):
     assert (folder / "paper_covertype_stand_in.svg").is_file()
 
 
+@pytest.mark.slow
 def test_the_papers_numbers_stand_beside_real_data(tmp_path):
     records = Records(tmp_path / "paper_runs.csv", paper.KEYS, paper.VALUES)
     for method in ("default", "paper", "plloyd"):
@@ -96,6 +97,7 @@ def test_the_papers_numbers_stand_beside_real_data(tmp_path):
     assert text.count("| 10 | paper |") == 3  # mean, median, variation
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cost", "says"), [(5.75e7, "does"), (4.4e7, "does not")])
 def test_what_does_not_reproduce_is_said(tmp_path, cost, says):
     records = Records(tmp_path / "paper_runs.csv", paper.KEYS, paper.VALUES)

@@ -1,5 +1,6 @@
 """Readings of Algorithm 2 where its text is open, on Covertype: does one of them give the paper's rows?"""
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -76,19 +77,19 @@ def once(nodes: probi.Nodes, reading: Reading, k: int, seed: int, size: int | No
 @contextmanager
 def read_as(reading: Reading, size: int) -> Iterator[None]:
     """Let the paper's reduce follow a reading."""
-    lost: list[Any] = []  # of the nodes of the reduce at work
+    at_work = threading.local()  # the nodes that the reduce of a thread loses; several run at a time
     buckets = rings.buckets
 
     def buckets_and_lost(labels: Any, distances: Any, spreads: Any, mass: Any) -> Any:
         radius = float((mass * (distances + spreads)).sum() / (8.0 * mass.sum()))
         last = np.inf if reading.last_ring is None else 2.0**reading.last_ring * radius
-        lost[:] = [(distances >= last) | (spreads > last)]
+        at_work.lost = (distances >= last) | (spreads > last)
         return buckets(labels, distances, spreads, mass)
 
     def draws(bucket_of: Any, n_buckets: int, n_draws: int, mass: Any, rng: Any) -> Any:
         drawn = np.zeros(len(mass))
         for bucket in range(n_buckets):
-            inside = np.flatnonzero((bucket_of == bucket) & ~lost[0])
+            inside = np.flatnonzero((bucket_of == bucket) & ~at_work.lost)
             if len(inside) == 0:
                 continue
             n = max(size // len(inside), 1) if reading.by_points else n_draws

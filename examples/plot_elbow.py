@@ -1,11 +1,11 @@
 """
-How many clusters? An elbow with error bars
-===========================================
+How many clusters? A curve with error bars
+==========================================
 
-The cost falls with every further cluster; where it stops falling steeply is a good
-number of them. To see that, one needs the cost for many numbers of clusters. With probi
-the data is read once: one *summary*, made for the largest number, serves all smaller
-ones.
+The cost falls with every further cluster. To see by how much, one needs it for many
+numbers of clusters. With probi the data is read once: one *summary*, made for the
+largest number, serves all smaller ones. Which of them to take depends on what they are
+for; no rule finds it in the curve.
 
 The curve of a summary is an estimate, and its bars say how good a one. The area below
 it is the nodes' own *spread*: no clustering, with however many centers, costs less.
@@ -52,7 +52,7 @@ for k, found in zip(ks, results, strict=True):
 # %%
 # Are the bars honest? We still have the data, so we can look how many standard errors
 # the estimates are off. They all stem from one sample of nodes, so they tend to be off
-# in the same direction, which hardly moves the elbow.
+# in the same direction, which hardly changes the shape of the curve.
 exact = [probi.expected_cost(nodes, found.centers) for found in results]
 for k, found, cost in zip(ks, results, exact, strict=True):
     print(f"k = {k:2d}: {(found.cost - cost) / found.standard_error:+.1f}")
@@ -60,15 +60,15 @@ for k, found, cost in zip(ks, results, exact, strict=True):
 # %%
 # The picture
 # -----------
-# Above: the elbow, with bars of two standard errors to each side, and the exact costs
+# Above: the curve, with bars of two standard errors to each side, and the exact costs
 # as crosses. Below: what three, seven and eleven clusters look like, by some nodes that
 # the summary keeps.
 figure, axes = plt.subplot_mosaic(
-    [["elbow"] * 3, [3, 7, 11]], figsize=(7, 5.6), height_ratios=[2, 1]
+    [["costs"] * 3, [3, 7, 11]], figsize=(7, 5.6), height_ratios=[2, 1]
 )
-plot_elbow(results, chosen=ks.index(7), ax=axes["elbow"])
-axes["elbow"].plot(ks, exact, marker="x", color=INK, linestyle="none", zorder=5)
-axes["elbow"].set_title(f"Eleven answers from one pass over {summary.n_nodes:,} nodes")
+plot_elbow(results, ax=axes["costs"])
+axes["costs"].plot(ks, exact, marker="x", color=INK, linestyle="none", zorder=5)
+axes["costs"].set_title(f"Eleven answers from one pass over {summary.n_nodes:,} nodes")
 
 some = summary.sample()[:1000]
 medians, _ = probi.one_medians(some)

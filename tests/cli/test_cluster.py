@@ -222,17 +222,12 @@ def test_several_numbers_of_clusters_from_one_summary(path, tmp_path, capsys):
         assert_array_equal(centers_in(out, k), result.centers)
         assert_array_equal(table[f"cluster_{k}"], library.assign(NODES, result.centers))
     assert "cluster" not in table.column_names
-    assert "where the curve of costs bends most, a hint" in ran.out
-    chosen = values["n_clusters"]
-    assert next(line.split()[0] for line in ran.out.splitlines() if line.strip().startswith("*")) == f"*{chosen}"
-    assert f"\n{chosen} clusters, cost " in ran.out
-
-
-def test_the_elbow_is_where_the_curve_bends(tmp_path, capsys):
-    """Three clusters far from each other: a fourth center gains next to nothing."""
-    X = np.concatenate([[0, 100, 230][i % 3] + np.random.default_rng(i).normal(size=1) for i in range(90)])
-    path = write(tmp_path / "x.csv", {"x": X.tolist()})
-    assert probi(capsys, "cluster", path, "-k", "1:8", "--json", "-q").json["n_clusters"] == 3
+    # No k is recommended: the details are those of the largest, and it is said.
+    assert "*" not in ran.out
+    assert "Details below: k = 5, the largest; for another, run again with that -k alone.\n5 clusters, cost " in ran.out
+    assert values["n_clusters"] == 5
+    assert values["details_of"] == "the solution with most clusters; all are in solutions"
+    assert values["cost"] == values["solutions"][-1]["cost"]
 
 
 @pytest.mark.parametrize(

@@ -39,23 +39,15 @@ class Outcome:
 
     @property
     def chosen(self) -> int:
-        """Number of the solution that is shown in detail: the elbow of several.
-
-        The elbow is where the curve of costs lies farthest below the straight line between its ends: a hint only.
-        """
-        if len(self.results) < 3:
-            return len(self.results) - 1
-        costs = [result.cost for result in self.results]
-        ks = [len(result.centers) for result in self.results]
-        slope = (costs[-1] - costs[0]) / (ks[-1] - ks[0])
-        below = [costs[0] + slope * (k - ks[0]) - cost for k, cost in zip(ks, costs, strict=True)]
-        return max(range(len(below)), key=below.__getitem__)
+        """Number of the solution that is shown in detail: that with most clusters. No rule tells which k is right."""
+        return len(self.results) - 1
 
     @cached_property
     def values(self) -> dict[str, Any]:
         """What result.json holds, and --json prints: the same, as memory and time stood at the first of them."""
         summary, space, result = self.summary, self.space, self.results[self.chosen]
         return {
+            "details_of": "the solution with most clusters; all are in solutions",
             "n_clusters": len(result.centers),
             "cost": result.cost,
             "standard_error": result.standard_error,
@@ -125,7 +117,7 @@ class Outcome:
             print(json.dumps(self.values, indent=2))
             return
         if len(self.results) > 1:
-            self._tell_elbow()
+            self._tell_costs()
         result = self.results[self.chosen]
         print(_headline(result, self.space.unit))
         names = self.space.features[:4]
@@ -140,14 +132,13 @@ class Outcome:
         if len(self.space.features) > len(names):
             print(f"and {len(self.space.features) - len(names)} more features of the centers.")
 
-    def _tell_elbow(self) -> None:
+    def _tell_costs(self) -> None:
         rows = [
             [str(len(r.centers)), f"{r.cost:,.6g}", f"{r.standard_error:,.2g}", f"{r.excess:,.6g}"]
             for r in self.results
         ]
-        rows[self.chosen][0] = f"*{rows[self.chosen][0]}"
         print_table(["k", "cost", "±", "beyond spread"], rows)
-        print("* shown below: where the curve of costs bends most, a hint.")
+        print(f"Details below: k = {rows[self.chosen][0]}, the largest; for another, run again with that -k alone.")
 
 
 def above_optimum(result: Result) -> float | None:

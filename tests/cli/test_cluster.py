@@ -358,6 +358,18 @@ def test_two_runs_write_the_same_bytes_the_report_too(path, tmp_path, capsys):
     assert a == b
 
 
+@pytest.mark.slow
+def test_the_report_says_of_what_and_has_the_exact_cost_first(path, tmp_path, capsys):
+    out = tmp_path / "out"
+    values = probi(capsys, "cluster", path, "-k", "2,3", *SETTINGS, "-o", out, "--json").json
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "<h1>2 to 3 clusters of 3,000 nodes from x.parquet</h1>" in page
+    exact = values["solutions"][-1]["exact_cost"]
+    assert f"3 centers with an expected cost of {exact:,.6g} (exact)." in page
+    assert f"the summary alone had estimated {values['cost']:,.6g} ± {values['standard_error']:,.2g}" in page
+    assert "for another, probi solve summary.probi -k K" in page
+
+
 def test_another_seed_is_another_run(path, tmp_path, capsys):
     for seed in (5, 6):
         out = tmp_path / str(seed)

@@ -1,17 +1,18 @@
 """report.html of a run."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from probi.cli.outcome import Outcome, command_line
 from probi.report import Borderline, Story, write_report
+from probi.solver.result import Result
 
 
 def write_story(outcome: Outcome, path: Path) -> None:
     """Write the report of a run."""
-    result = outcome.results[outcome.chosen]
     tally = outcome.tallies[outcome.chosen] if outcome.tallies else None
     story = Story(
-        title=f"{len(result.centers)} clusters of {_sources(outcome)}",
+        title=f"{_numbers(outcome.results)} of {_plural(outcome.summary.n_nodes, 'node')} from {_sources(outcome)}",
         read=_read(outcome),
         settings=_settings(outcome),
         reproduce=command_line(),
@@ -24,13 +25,31 @@ def write_story(outcome: Outcome, path: Path) -> None:
     )
     write_report(
         path,
-        outcome.results,
+        _exact(outcome),
         outcome.summary.sample(),
         story,
         chosen=outcome.chosen,
         features=outcome.space.features,
         original=outcome.space.originals,
     )
+
+
+def _exact(outcome: Outcome) -> list[Result]:
+    """Results with the costs that a second pass has summed, where there was one."""
+    if not outcome.tallies:
+        return outcome.results
+    pairs = zip(outcome.results, outcome.tallies, strict=True)
+    return [replace(result, cost=tally.cost, standard_error=0.0) for result, tally in pairs]
+
+
+def _numbers(results: list[Result]) -> str:
+    """``8 clusters``, ``2 to 12 clusters``."""
+    fewest, most = len(results[0].centers), len(results[-1].centers)
+    return _plural(most, "cluster") if fewest == most else f"{fewest} to {most} clusters"
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count:,} {word}{'s' * (count != 1)}"
 
 
 def _sources(outcome: Outcome) -> str:
@@ -62,4 +81,10 @@ def _settings(outcome: Outcome) -> dict[str, str]:
     }
     if space.lonlat is not None:
         settings["Distances"] = f"{' and '.join(space.lonlat)} on a sphere, in kilometres along straight lines"
+    result = outcome.results[outcome.chosen]
+    if outcome.tallies and result.standard_error > 0:
+        estimate = f"{result.cost:,.6g} ± {result.standard_error:,.2g} {space.unit}".rstrip()
+        settings["Cost"] = f"summed over all nodes in a second pass; the summary alone had estimated {estimate}"
+    if len(outcome.results) > 1:
+        settings["Another k"] = "details are those of the largest; for another, probi solve summary.probi -k K"
     return settings

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from probi.report._style import EXCESS, INK, LINE, MUTED, SMALL, SPREAD, WIDTH
+from probi.report._style import EXCESS, INK, LINE, MUTED, SPREAD
 from probi.report._words import number
 
 Array = NDArray[Any]
@@ -29,6 +29,10 @@ VARIABLES = {
     SPREAD: "var(--spread)",
     EXCESS: "var(--excess)",
 }
+
+# Narrower than matplotlib's pictures, with larger text: scaled to a telephone's width it can still be read.
+WIDTH = 5.2  # inches
+SMALL = 10.0  # size of text
 
 PAD = 3.0  # around a picture
 TICK = 3.0  # length of a tick
@@ -65,6 +69,15 @@ def round_ticks(low: float, high: float, at_most: int, steps: Sequence[float] = 
     largest = max(abs(first), abs(last), 1)
     digits = max(6, math.ceil(math.log10(largest)) + 2)
     return [(i * step, number(i * step, digits)) for i in range(first, last + 1)]
+
+
+def ticks_across(low: float, high: float, room: float) -> Ticks:
+    """Round numbers between two ends, as many as there is room for side by side."""
+    for at_most in range(8, 1, -1):
+        ticks = round_ticks(low, high, at_most)
+        if len(ticks) * (width_of([words for _, words in ticks]) + SMALL) <= room:
+            return ticks
+    return round_ticks(low, high, 1)
 
 
 def whole_ticks(low: float, high: float, at_most: int) -> Ticks:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from probi.medians import SPREAD_TOL, certified_medians
 from probi.report._measures import covariance, principal_plane
 from probi.report._scene import Scene
-from probi.report._style import DISC, DISC_INK, MUTED, PLAIN, color, ink, label, marker, owner
+from probi.report._style import DISC, DISC_INK, EXCESS, MUTED, PLAIN, color, has_colors, ink, label, marker, owner
 from probi.report._words import Words, enumerated, percent, plural, short
 
 if TYPE_CHECKING:
@@ -28,6 +28,11 @@ ROW = 0.7  # share of the row of a cluster that its nodes fill, where there is o
 GOLDEN = 0.6180339887498949  # its multiples, modulo 1, are spread evenly however many there are
 STRETCHED = 6.0  # sides of a picture that differ more are not drawn to one scale
 
+RADIUS, NUMBER_SIZE = 6.5, 8.5  # of the disc with the number of a cluster, and of the number, in points
+MOST_NUMBERED = 10  # of clusters that have no colour the largest have a number
+FAINT = 0.35  # how opaque medians are where clusters have no colours, so that centers stand out
+N_DIRECTIONS = 16  # that a disc may stand in
+
 
 @dataclass(frozen=True, eq=False)
 class Plane:
@@ -38,6 +43,7 @@ class Plane:
     y: str
     note: str
     has_rows: bool = False
+    aspect: float = 1.0  # length of one unit of y, in units of x
 
 
 def draw_clusters(axes: "Axes", scene: Scene) -> Words:
@@ -46,7 +52,8 @@ def draw_clusters(axes: "Axes", scene: Scene) -> Words:
     label(axes, plane.x, plane.y)
     n_drawn = _draw_realizations(axes, scene, plane)
     n_medians = _draw_medians(axes, scene, plane)
-    _draw_ellipses(axes, scene, plane)
+    if has_colors(scene.n_clusters):
+        _draw_ellipses(axes, scene, plane)
     _set_limits(axes, plane)
     _draw_centers(axes, scene, plane)
     return clusters_words(scene, plane, n_drawn, n_medians)
@@ -62,8 +69,21 @@ def choose_plane(scene: Scene) -> Plane:
         return _rows(scene)
     if n_shown == 2:
         x, y = (short(name, 40) for name in scene.features)
-        return Plane(lambda points, clusters, heights: scene.to_original(points), x, y, "")
+        return Plane(lambda points, clusters, heights: scene.to_original(points), x, y, "", aspect=aspect_of(scene))
     return _principal(scene)
+
+
+def aspect_of(scene: Scene) -> float:
+    """How many units of x are as far as one of y, in the middle of the centers; of degrees 1 / cos(latitude)."""
+    places = np.asarray(scene.places, np.float64)
+    step = 1e-4 * float(scene.nodes.points[:1000].std(axis=0).max()) or 1e-4
+    moved = places[:, None] + step * np.eye(places.shape[1])
+    values = scene.to_original(moved.reshape(-1, places.shape[1])).reshape(*moved.shape[:2], 2)
+    units = np.sqrt(np.square(values - scene.centers[:, None]).sum(axis=1))  # in one step, (k, 2)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratios = units[:, 0] / units[:, 1]
+    ratios = ratios[np.isfinite(ratios) & (ratios > 0)]
+    return float(np.median(ratios)) if len(ratios) else 1.0
 
 
 def _rows(scene: Scene) -> Plane:
@@ -123,8 +143,8 @@ def alpha_of(scene: Scene, n_drawn: int) -> float:
 def _draw_realizations(axes: "Axes", scene: Scene, plane: Plane) -> int:
     rows, places = some_realizations(scene, plane)
     axes.scatter(
-        places[:, 0], places[:, 1], s=5, c=[color(c) for c in scene.owners[rows]], alpha=alpha_of(scene, len(rows)),
-        linewidths=0, zorder=1.6, rasterized=True, gid="realizations",
+        places[:, 0], places[:, 1], s=5, c=[color(c, scene.n_clusters) for c in scene.owners[rows]],
+        alpha=alpha_of(scene, len(rows)), linewidths=0, zorder=1.6, rasterized=True, gid="realizations",
     )  # fmt: skip
     return len(rows)
 
@@ -134,12 +154,14 @@ def _draw_medians(axes: "Axes", scene: Scene, plane: Plane) -> int:
     medians = certified_medians(scene.nodes.take(numbers), SPREAD_TOL)[0]
     labels = scene.labels[numbers]
     places = plane.project(medians, labels, heights_of(len(scene.nodes))[numbers])
-    marks = np.array([marker(c) for c in labels])
+    k = scene.n_clusters
+    marks = np.array([marker(c, k) for c in labels])
     for mark in np.unique(marks):
         inside = marks == mark
         axes.scatter(
-            places[inside, 0], places[inside, 1], s=14, c=[color(c) for c in labels[inside]], marker=str(mark),
-            edgecolors="#00000066", linewidths=0.3, zorder=1.7, rasterized=True, gid="medians",
+            places[inside, 0], places[inside, 1], s=14, c=[color(c, k) for c in labels[inside]], marker=str(mark),
+            edgecolors="#00000066" if has_colors(k) else "none", alpha=None if has_colors(k) else FAINT, linewidths=0.3,
+            zorder=1.7, rasterized=True, gid="medians",
         )  # fmt: skip
     return len(numbers)
 
@@ -160,8 +182,7 @@ def heights_of(n_nodes: int) -> Floats:
 def _draw_ellipses(axes: "Axes", scene: Scene, plane: Plane) -> None:
     """One standard deviation of the realizations of each cluster, around their mean."""
     points = plane.project(scene.nodes.points, scene.owners, np.full(len(scene.owners), 0.5))
-    for c in range(scene.n_clusters):
-        inside = scene.owners == c
+    for c, inside in enumerate(scene.members):
         found = covariance(points[inside], scene.masses[inside])
         if found is not None:
             ellipse = _ellipse(*found, ROW if plane.has_rows else None)
@@ -188,10 +209,10 @@ def _set_limits(axes: "Axes", plane: Plane) -> None:
         axes.spines["left"].set_visible(False)
         return
     (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
-    sides = abs(right - left), abs(top - bottom)
+    sides = abs(right - left), abs(top - bottom) * plane.aspect
     # A distance is the same in all directions, so the scale should be; but a thin line shows nothing.
     if min(sides) > 0 and max(sides) < STRETCHED * min(sides):
-        axes.set_aspect("equal", adjustable="datalim")
+        axes.set_aspect(plane.aspect, adjustable="datalim")
 
 
 # -- centers ----------------------------------------------------------------------------------------------------------
@@ -202,17 +223,37 @@ def _draw_centers(axes: "Axes", scene: Scene, plane: Plane) -> None:
     places = plane.project(scene.places, np.arange(k), np.full(k, 0.5))
     axes.update_datalim(places)
     axes.autoscale_view()
-    radius, size = (7.0, 8.5) if k <= 12 else (6.0, 7.0)
-    shifts = _shifts(axes, places, 2 * radius + 1)
-    for c in range(k):
-        far = float(np.hypot(*shifts[c])) > radius
+    axes.scatter(
+        places[:, 0], places[:, 1], s=np.square(2 * dot_radii(scene)), c=EXCESS if not has_colors(k) else DISC,
+        edgecolors=DISC if not has_colors(k) else DISC_INK, linewidths=0.8, zorder=4, gid="dots",
+    )  # fmt: skip
+    numbers = numbered(scene)
+    shifts = _shifts(axes, places, numbers)
+    disc = Disc(RADIUS / NUMBER_SIZE)
+    for c, shift in zip(numbers.tolist(), shifts, strict=True):
         axes.annotate(
-            str(c), tuple(places[c]), xytext=tuple(shifts[c]), textcoords="offset points", ha="center", va="center",
-            fontsize=size, fontweight="bold", color=DISC_INK, zorder=5, gid=f"center {c}",
-            bbox={"boxstyle": Disc(radius / size), "facecolor": DISC, "edgecolor": color(c), "linewidth": 1.6},
-            arrowprops={"arrowstyle": "-", "color": MUTED, "linewidth": 0.8, "shrinkB": 0} if far else None,
-            annotation_clip=False, **PLAIN,
+            str(c), tuple(places[c]), xytext=tuple(shift), textcoords="offset points", ha="center", va="center",
+            fontsize=NUMBER_SIZE, fontweight="bold", color=DISC_INK, zorder=5, gid=f"center {c}",
+            bbox={"boxstyle": disc, "facecolor": DISC, "edgecolor": color(c, k), "linewidth": 1.6},
+            arrowprops={"arrowstyle": "-", "color": MUTED, "linewidth": 0.8, "shrinkB": 2}, annotation_clip=False,
+            **PLAIN,
         )  # fmt: skip
+
+
+def dot_radii(scene: Scene) -> Floats:
+    """Of the dots at the centers, in points; of many clusters those with more mass have larger ones."""
+    if has_colors(scene.n_clusters):
+        return np.full(scene.n_clusters, 2.6)
+    masses = scene.cluster_masses
+    shares = masses / masses.sum() if masses.sum() > 0 else np.zeros(len(masses))
+    return np.asarray(np.clip(2.2 * np.sqrt(shares * scene.n_clusters), 1.2, 6.0))
+
+
+def numbered(scene: Scene) -> NDArray[np.int64]:
+    """Clusters whose number is drawn: all, or the largest of very many; those that can be drawn."""
+    order = np.argsort(-scene.cluster_masses, kind="stable")
+    kept = order if has_colors(scene.n_clusters) else order[:MOST_NUMBERED]
+    return np.sort(kept)[np.isfinite(scene.centers[np.sort(kept)]).all(axis=1)]
 
 
 @dataclass(frozen=True)
@@ -228,27 +269,60 @@ class Disc:
         return Path.circle((x + width / 2, y + height / 2), self.ratio * size)
 
 
-def _shifts(axes: "Axes", places: Floats, gap: float) -> Floats:
-    """How far to move each disc, in points, so that no two overlap."""
+def _shifts(axes: "Axes", places: Floats, numbers: NDArray[np.int64]) -> Floats:
+    """How far from its center each disc stands, in points."""
     figure = owner(axes)
     figure.draw_without_rendering()  # the layout decides how large the axes are
-    start = axes.transData.transform(places) * 72 / figure.dpi
-    return apart(start, gap) - start
+    points = 72 / figure.dpi
+    drawn = [c.get_offsets() for c in axes.collections if c.get_gid() in ("realizations", "medians")]
+    marks = axes.transData.transform(np.concatenate([np.asarray(offsets) for offsets in drawn])) * points
+    start = axes.transData.transform(places) * points
+    box = axes.get_window_extent()
+    frame = np.array([[box.x0, box.y0], [box.x1, box.y1]]) * points
+    return beside(start, numbers, marks, frame) - start[numbers]
 
 
-def apart(start: Floats, gap: float) -> Floats:
-    """Positions as near to these as a few pushes find them, all at least about ``gap`` from each other."""
-    turns = 2 * np.pi * GOLDEN * np.arange(len(start))
-    found = start + 1e-3 * np.column_stack([np.cos(turns), np.sin(turns)])  # equal ones must part somewhere
-    for _ in range(300):
-        offsets = found[:, None] - found[None]
-        distances = np.hypot(offsets[..., 0], offsets[..., 1])
-        np.fill_diagonal(distances, np.inf)
-        push = np.maximum(gap - distances, 0.0) / 2
-        if not push.any():
-            break
-        found = found + (offsets * (push / distances)[..., None]).sum(axis=1)
-    return np.where(np.hypot(*(found - start).T)[:, None] > 0.01, found, start)
+def beside(centers: Floats, numbers: NDArray[np.int64], marks: Floats, frame: Floats) -> Floats:
+    """Where discs with numbers stand: near their centers, where they hide little.
+
+    Parameters
+    ----------
+    centers : ndarray of shape (n_clusters, 2)
+        On paper, in points.
+    numbers : ndarray of shape (n,)
+        The centers that get a disc.
+    marks : ndarray of shape (n_marks, 2)
+        What should not be hidden.
+    frame : ndarray of shape (2, 2)
+        Two corners of the picture.
+
+    Returns
+    -------
+    ndarray of shape (n, 2)
+        Middles of the discs.
+    """
+    turns = 2 * np.pi * np.arange(N_DIRECTIONS) / N_DIRECTIONS
+    directions = np.column_stack([np.cos(turns), np.sin(turns)])
+    distances = np.array([2.0, 3.0, 4.5, 6.5, 9.0]) * RADIUS
+    shifts = (distances[:, None, None] * directions).reshape(-1, 2)
+    marks = marks[np.isfinite(marks).all(axis=1)]
+    dots = centers[np.isfinite(centers).all(axis=1)]
+    low, high = frame.min(axis=0) + RADIUS, frame.max(axis=0) - RADIUS
+    placed = np.empty((0, 2))
+    for c in numbers.tolist():
+        spots = centers[c] + shifts
+        costs = np.repeat(distances / RADIUS, N_DIRECTIONS)
+        costs += 2.0 * _n_near(spots, marks, RADIUS + 1) + 60.0 * _n_near(spots, dots, RADIUS + 3)
+        costs += 600.0 * _n_near(spots, placed, 2 * RADIUS + 2)
+        costs += 1e6 * ((spots < low) | (spots > high)).any(axis=1)
+        placed = np.vstack([placed, spots[costs.argmin()]])
+    return placed
+
+
+def _n_near(spots: Floats, others: Floats, radius: float) -> Floats:
+    """How many of the others are so near to each spot."""
+    near = np.abs(spots[:, None, 0] - others[:, 0]) ** 2 + (spots[:, None, 1] - others[:, 1]) ** 2 < radius**2
+    return np.asarray(near.sum(axis=1), np.float64)
 
 
 # -- words ------------------------------------------------------------------------------------------------------------
@@ -275,7 +349,11 @@ def _caption(scene: Scene, plane: Plane, n_drawn: int, n_medians: int) -> str:
         parts.append(f"Solid: medians of the nodes{_some(n_medians, n)}.")
     else:
         parts.append(f"Marks: nodes{_some(n_medians, n)}.")
-    parts.append("Numbered: centers. Dashed: one standard deviation of the realizations of a cluster.")
+    if has_colors(scene.n_clusters):
+        parts.append("White dots: centers, with their numbers beside them.")
+        parts.append("Dashed: one standard deviation of the realizations of a cluster.")
+    else:
+        parts.append(f"Dots: centers, larger with more mass; numbered: the {MOST_NUMBERED} largest.")
     return " ".join(parts) + plane.note + scene.part
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probi.report._style import EXCESS, LINE, PLAIN, SMALL, SPREAD, ink, label, people_ticks
-from probi.report._words import Words, number, percent, plural
+from probi.report._words import Words, measured, number, percent, plural
 from probi.solver.result import Result
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 MOST_TICKS = 16  # numbers of clusters that fit below an axis
-MOST_BARS = 40  # more clusters than this share the last bar
+MOST_BARS = 20  # the most expensive clusters have one
 
 
 def draw_elbow(axes: "Axes", results: Sequence[Result], chosen: int | None) -> Words:
@@ -33,7 +33,12 @@ def draw_elbow(axes: "Axes", results: Sequence[Result], chosen: int | None) -> W
             [len(best.centers)], [best.cost], s=130, facecolors="none", edgecolors=ink(axes), zorder=4, gid="chosen"
         )
     _elbow_axes(axes, ks)
-    return elbow_words(ks, costs, errors, chosen)
+    return elbow_words(ks, costs, errors, floors, chosen)
+
+
+def cost_name(unit: str) -> str:
+    """Of an axis along which costs stand."""
+    return f"Expected cost, {unit}" if unit else "Expected cost"
 
 
 def elbow_curve(results: Sequence[Result]) -> tuple[NDArray[np.int64], Floats, Floats, Floats]:
@@ -72,14 +77,12 @@ def _draw_floor(axes: "Axes", ks: NDArray[np.int64], tops: Floats, floors: Float
         line = np.concatenate([floors[:1], floors, floors[-1:]])
         axes.fill_between(edges, bottom, line, color=SPREAD, alpha=0.45, linewidth=0, zorder=1, gid="floor")
         axes.plot(edges, line, color=SPREAD, linewidth=1.2, zorder=2)
-        text = f"the nodes' own spread, {number(floor)}: no clustering costs less"
-        axes.text(0.5, 0.06, text, transform=axes.transAxes, ha="center", va="center", fontsize=SMALL, color=ink(axes))
 
 
 def _elbow_axes(axes: "Axes", ks: NDArray[np.int64]) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    label(axes, "Number of clusters", "Expected cost")
+    label(axes, "Number of clusters", cost_name(""))
     people_ticks(axes, "y")
     if len(np.unique(ks)) <= MOST_TICKS:
         axes.set_xticks(np.unique(ks))
@@ -89,19 +92,24 @@ def _elbow_axes(axes: "Axes", ks: NDArray[np.int64]) -> None:
     axes.set_axisbelow(True)
 
 
-def elbow_words(ks: NDArray[np.int64], costs: Floats, errors: Floats, chosen: int | None) -> Words:
+def elbow_words(
+    ks: NDArray[np.int64], costs: Floats, errors: Floats, floors: Floats, chosen: int | None, unit: str = ""
+) -> Words:
     """Say what is to be seen."""
     alt = (
         f"Line chart: the cost goes from {number(costs[0])} with {plural(int(ks[0]), 'cluster')} "
         f"to {number(costs[-1])} with {plural(int(ks[-1]), 'cluster')}."
     )
-    return Words("What more clusters would bring", _elbow_caption(errors, chosen), alt)
+    return Words("What more clusters would bring", _elbow_caption(errors, floors, chosen, unit), alt)
 
 
-def _elbow_caption(errors: Floats, chosen: int | None) -> str:
-    caption = "A good number of clusters is where the line stops falling steeply."
+def _elbow_caption(errors: Floats, floors: Floats, chosen: int | None, unit: str) -> str:
+    caption = "The cost falls with every further cluster; how many to take depends on what they are for."
     if np.any(errors > 0):
         caption += " Bars: two standard errors up and down."
+    floor = float(np.nanmin(floors, initial=np.inf))
+    if 0 < floor < np.inf:
+        caption += f" Shaded: the nodes' own spread, {measured(number(floor), unit)}; no clustering costs less."
     if chosen is not None:
         caption += " Ring: the solution shown in detail."
     return caption
@@ -114,14 +122,14 @@ def draw_cost_split(axes: "Axes", result: Result) -> Words:
     names, spreads, excesses = cost_bars(result)
     rows = np.arange(len(names))
     axes.barh(rows, spreads, 0.72, color=SPREAD, label="the nodes' own spread")
-    axes.barh(rows, excesses, 0.72, left=spreads, color=EXCESS, label="distance to the center beyond it")
+    axes.barh(rows, excesses, 0.72, left=spreads, color=EXCESS, label="distance beyond it")
     axes.set_yticks(rows, names, **PLAIN)
     axes.set_ylim(len(names) + 0.8, -0.6)  # the legend stands in a row of its own
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.grid(True, axis="x", color=LINE, linewidth=0.6)
     axes.set_axisbelow(True)
-    label(axes, "Expected cost", "Cluster")
+    label(axes, cost_name(""), "Cluster")
     people_ticks(axes, "x")
     axes.xaxis.set_major_locator(MaxNLocator(6))
     axes.legend(
@@ -136,31 +144,29 @@ def draw_cost_split(axes: "Axes", result: Result) -> Words:
 
 
 def cost_bars(result: Result) -> tuple[list[str], Floats, Floats]:
-    """Names, spreads and excesses, the most expensive first; the cheapest of very many together."""
+    """Names, spreads and excesses of the most expensive clusters, in this order."""
     clusters = result.clusters
     costs, spreads = np.nan_to_num(clusters.cost), np.nan_to_num(clusters.spread)
     order = np.argsort(-costs, kind="stable")
     # A computed spread may exceed the true one by its tolerance, and then, by a hair, the cost.
     excesses = np.maximum(costs - spreads, 0.0)
-    kept, rest = order[:MOST_BARS], order[MOST_BARS:]
-    names = [str(c) for c in kept]
-    if not len(rest):
-        return names, spreads[kept], excesses[kept]
-    return (
-        [*names, f"{len(rest)} more"],
-        np.append(spreads[kept], spreads[rest].sum()),
-        np.append(excesses[kept], excesses[rest].sum()),
-    )
+    kept = order[:MOST_BARS]
+    return [str(c) for c in kept], spreads[kept], excesses[kept]
 
 
-def split_words(result: Result, names: list[str]) -> Words:
+def split_words(result: Result, names: list[str], unit: str = "") -> Words:
     """Say what is to be seen."""
     clusters = result.clusters
     cost, spread = float(np.nansum(clusters.cost)), float(np.nansum(clusters.spread))
     caption = "The most expensive cluster stands on top. Only the second part of a bar can be changed by other centers."
     if cost > 0:
-        caption += f" Of all bars together it is {percent(max(0.0, 1 - spread / cost))}."
-    if len(names) < len(clusters.cost):
-        caption += f" The last bar holds the {len(clusters.cost) - MOST_BARS} cheapest clusters together."
+        caption += f" Of all clusters together it is {percent(max(0.0, 1 - spread / cost))}."
+    n_others = len(clusters.cost) - len(names)
+    if n_others > 0:
+        others = cost - float(np.nansum(clusters.cost[[int(name) for name in names]]))
+        caption += (
+            f" Without the {n_others:,} cheapest of {len(clusters.cost):,} clusters, "
+            f"which cost {measured(number(others), unit)} together."
+        )
     alt = f"Bar chart: cluster {names[0]} costs most, {number(float(np.nanmax(clusters.cost)))} of {number(cost)}."
     return Words("Where the cost comes from", caption, alt)

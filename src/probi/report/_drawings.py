@@ -8,26 +8,31 @@ from numpy.typing import NDArray
 
 from probi.medians import SPREAD_TOL, certified_medians
 from probi.report import _chart as chart
-from probi.report._chart import PAD, Axes, Ticks, limits, path, text
+from probi.report._chart import PAD, SMALL, WIDTH, Axes, Ticks, limits, path, text
 from probi.report._clusters import (
+    FAINT,
+    NUMBER_SIZE,
+    RADIUS,
     ROW,
     STRETCHED,
     Plane,
     alpha_of,
-    apart,
+    beside,
     choose_plane,
     clusters_words,
+    dot_radii,
     heights_of,
+    numbered,
     some_medians,
     some_realizations,
 )
-from probi.report._costs import MOST_TICKS, cost_bars, elbow_curve, elbow_words, floor_limits, split_words
+from probi.report._costs import MOST_TICKS, cost_bars, cost_name, elbow_curve, elbow_words, floor_limits, split_words
 from probi.report._measures import covariance
 from probi.report._profiles import (
     LONGEST_NAME,
     MOST_FEATURES,
-    MOST_MARKED,
     band_of,
+    bar_width,
     columns_of,
     extreme_ticks,
     height_of,
@@ -45,17 +50,17 @@ from probi.report._style import (
     INK,
     LINE,
     MUTED,
-    SMALL,
     SPREAD,
-    WIDTH,
     color,
+    has_colors,
     marker,
 )
-from probi.report._words import Words, number, short
+from probi.report._words import Words, short
 from probi.solver.result import Result
 
 Floats = NDArray[np.float64]
 
+SMALLEST_ELLIPSE = 7.0  # half of its longer axis; a smaller one would only hide its center
 N_LAYERS = 12  # marks of all clusters take turns in lying on top, so often
 RIGHT = 72 * WIDTH - PAD
 
@@ -68,10 +73,6 @@ SHAPES = {
     "o": "M-1.87 0a1.87 1.87 0 1 0 3.74 0a1.87 1.87 0 1 0-3.74 0Z",
     "s": "M-1.87-1.87h3.74v3.74h-3.74Z",
     "^": "M0-1.87l1.87 3.74h-3.74Z",
-    "D": "M0-2.65l2.65 2.65-2.65 2.65-2.65-2.65Z",
-    "v": "M0 1.87l-1.87-3.74h3.74Z",
-    "P": "M-.62-1.87h1.24v1.25h1.25v1.24h-1.25v1.25h-1.24v-1.25h-1.25v-1.24h1.25Z",
-    "X": "M-.94-1.87l.94.94.94-.94.93.94-.93.93.93.94-.93.93-.94-.93-.94.93-.93-.93.93-.94-.93-.93Z",
 }
 
 
@@ -83,8 +84,8 @@ def clusters_picture(scene: Scene, height: float) -> tuple[str, Words]:
     medians = certified_medians(scene.nodes.take(chosen), SPREAD_TOL)[0]
     labels = scene.labels[chosen]
     medians = plane.project(medians, labels, heights_of(len(scene.nodes))[chosen])
-    ellipses = list(_ellipses(scene, plane))
     k = scene.n_clusters
+    ellipses = list(_ellipses(scene, plane)) if has_colors(k) else []
     centers = plane.project(scene.places, np.arange(k), np.full(k, 0.5))
     extremes = [middle + sign * half for middle, *halves in ellipses for half in _extent(*halves) for sign in (-1, 1)]
     axes, frame = _plane_axes(plane, np.vstack([realizations, medians, centers, *extremes]), 72 * height)
@@ -92,9 +93,11 @@ def clusters_picture(scene: Scene, height: float) -> tuple[str, Words]:
     parts += frame
     scale = np.array([axes.x(1.0) - axes.x(0.0), axes.y(1.0) - axes.y(0.0)])
     for middle, first, second in ellipses:
+        if np.hypot(*(first * scale)) < SMALLEST_ELLIPSE:
+            continue
         points = chart.ellipse(axes.places(middle[None])[0], first * scale, second * scale)
         parts.append(path(points, stroke=INK, width=1.0, more="; stroke-dasharray: 4 2"))
-    parts += _discs(axes.places(centers))
+    parts += _centers(axes, scene, centers, np.vstack([realizations, medians]))
     words = clusters_words(scene, plane, len(rows), len(chosen))
     return chart.svg(parts, 72 * height, words.alt), words
 
@@ -102,8 +105,7 @@ def clusters_picture(scene: Scene, height: float) -> tuple[str, Words]:
 def _ellipses(scene: Scene, plane: Plane) -> Iterator[tuple[Floats, Floats, Floats]]:
     """Middle and half axes of one standard deviation of the realizations of each cluster."""
     points = plane.project(scene.nodes.points, scene.owners, np.full(len(scene.owners), 0.5))
-    for c in range(scene.n_clusters):
-        inside = scene.owners == c
+    for inside in scene.members:
         found = covariance(points[inside], scene.masses[inside])
         if found is not None:
             variances, directions = np.linalg.eigh(found[1])
@@ -124,22 +126,22 @@ def _plane_axes(plane: Plane, points: Floats, height: float) -> tuple[Axes, list
     left, beside = chart.left_of(y_ticks, plane.y)
     box = (left, PAD + SMALL / 2, RIGHT - SMALL, height - chart.below(plane.x))
     if not plane.has_rows:
-        x_limits, y_limits = _one_scale(x_limits, y_limits, (box[2] - box[0]) / (box[3] - box[1]))
+        x_limits, y_limits = _one_scale(x_limits, y_limits, (box[2] - box[0]) / (box[3] - box[1]), plane.aspect)
         y_ticks = chart.round_ticks(*y_limits, 9)
-    x_ticks = chart.round_ticks(*x_limits, 8)
+    x_ticks = chart.ticks_across(*x_limits, box[2] - box[0])
     axes = Axes(*box, x_limits, y_limits)
     frame = [axes.spine("bottom"), *axes.x_ticks(x_ticks), *axes.names(plane.x, plane.y, beside)]
     return axes, frame if plane.has_rows else [*frame, axes.spine("left"), *axes.y_ticks(y_ticks)]
 
 
 def _one_scale(
-    x: tuple[float, float], y: tuple[float, float], sides: float
+    x: tuple[float, float], y: tuple[float, float], sides: float, aspect: float
 ) -> tuple[tuple[float, float], tuple[float, float]]:
     """Longer limits of one axis, so that a distance is the same in all directions; but a thin line shows nothing."""
-    width, height = x[1] - x[0], y[1] - y[0]
+    width, height = x[1] - x[0], aspect * (y[1] - y[0])
     if max(width, height) >= STRETCHED * min(width, height):
         return x, y
-    wider, higher = max(sides * height - width, 0.0) / 2, max(width / sides - height, 0.0) / 2
+    wider, higher = max(sides * height - width, 0.0) / 2, max(width / sides - height, 0.0) / 2 / aspect
     return (x[0] - wider, x[1] + wider), (y[0] - higher, y[1] + higher)
 
 
@@ -147,19 +149,24 @@ def _marks(
     axes: Axes, scene: Scene, rows: NDArray[Any], realizations: Floats, labels: NDArray[Any], medians: Floats
 ) -> Iterator[str]:
     """Realizations, then medians."""
-    alpha = alpha_of(scene, len(rows))
+    alpha, k = alpha_of(scene, len(rows)), scene.n_clusters
     if alpha > 0:
         yield from _layers(
             axes.places(realizations),
-            np.array([color(c) for c in scene.owners[rows]]),
+            np.array([color(c, k) for c in scene.owners[rows]]),
             "realization",
-            lambda look: (SMALL_DOT, f"fill: {look}; fill-opacity: {alpha:.2f}"),
+            lambda look: (SMALL_DOT, f"fill: {chart.shown(look)}; fill-opacity: {alpha:.2f}"),
         )
     yield from _layers(
         axes.places(medians),
-        np.array([f"{color(c)}{marker(c)}" for c in labels]),
+        np.array([f"{color(c, k)}{marker(c, k)}" for c in labels]),
         "median",
-        lambda look: (SHAPES[look[7:]], f"fill: {look[:7]}; stroke: #000000; stroke-opacity: 0.4; stroke-width: 0.3"),
+        lambda look: (
+            SHAPES[look[7:]],
+            f"fill: {chart.shown(look[:7])}; stroke: #000000; stroke-opacity: 0.4; stroke-width: 0.3"
+            if has_colors(k)
+            else f"fill: {chart.shown(look[:7])}; fill-opacity: {FAINT}",
+        ),
     )
 
 
@@ -176,27 +183,27 @@ def _layers(places: Floats, looks: NDArray[Any], name: str, drawn: Callable[[str
             yield found
 
 
-def _discs(places: Floats) -> Iterator[str]:
-    """Numbered centers, moved apart where they would hide each other; a line then leads to the place."""
-    k = len(places)
-    radius, size = (7.0, 8.5) if k <= 12 else (6.0, 7.0)
-    finite = np.flatnonzero(np.isfinite(places).all(axis=1))
-    moved = places.copy()
-    moved[finite] = apart(places[finite], 2 * radius + 1)
-    for c in finite.tolist():
-        if np.hypot(*(moved[c] - places[c])) > radius:
-            yield path(chart.polyline(*np.array([moved[c], places[c]]).T), stroke=MUTED, width=0.8)
-    for c in finite.tolist():
-        x, y = moved[c]
-        disc = chart.ellipse(moved[c], np.array([radius, 0.0]), np.array([0.0, radius]))
-        yield path(disc, fill=DISC, stroke=color(c), width=1.6)
-        yield text(x, y, str(c), size=size, color=DISC_INK, anchor="middle", bold=True)
+def _centers(axes: Axes, scene: Scene, centers: Floats, marks: Floats) -> Iterator[str]:
+    """A dot at each center, and a disc with its number beside it."""
+    k = scene.n_clusters
+    fill, stroke = (DISC, DISC_INK) if has_colors(k) else (EXCESS, DISC)
+    places, numbers = axes.places(centers), numbered(scene)
+    frame = np.array([[axes.left, axes.top], [axes.right, axes.bottom]])
+    discs = beside(places, numbers, axes.places(marks), frame)
+    for c, disc in zip(numbers.tolist(), discs, strict=True):
+        yield path(chart.polyline(*np.array([disc, places[c]]).T), stroke=MUTED, width=0.8)
+    for (x, y), radius in zip(places, dot_radii(scene), strict=True):
+        if np.isfinite([x, y]).all():
+            yield path(_circle(x, y, radius), fill=fill, stroke=stroke, width=0.8)
+    for c, (x, y) in zip(numbers.tolist(), discs, strict=True):
+        yield path(_circle(x, y, RADIUS), fill=DISC, stroke=color(c, k), width=1.6)
+        yield text(x, y, str(c), size=NUMBER_SIZE, color=DISC_INK, anchor="middle", bold=True)
 
 
 # -- costs ------------------------------------------------------------------------------------------------------------
 
 
-def elbow_picture(results: Sequence[Result], chosen: int | None, height: float) -> tuple[str, Words]:
+def elbow_picture(results: Sequence[Result], chosen: int | None, height: float, unit: str = "") -> tuple[str, Words]:
     """Cost over the number of clusters, above the floor that is the nodes' own spread."""
     ks, costs, errors, floors = elbow_curve(results)
     box = floor_limits(ks, costs + 2 * errors, floors)
@@ -209,9 +216,9 @@ def elbow_picture(results: Sequence[Result], chosen: int | None, height: float) 
     axes = Axes(left, PAD + SMALL / 2, RIGHT - SMALL, 72 * height - chart.below(x_name), x_limits, y_limits)
     parts = [axes.grid(ys=y_ticks)]
     if box is not None and box[2] > 0:
-        parts += _floor(axes, ks, floors, box[2])
+        parts += _floor(axes, ks, floors)
     parts += [axes.spine("left"), axes.spine("bottom"), *axes.x_ticks(x_ticks), *axes.y_ticks(y_ticks)]
-    parts += axes.names(x_name, "Expected cost", beside)
+    parts += axes.names(x_name, cost_name(unit), beside)
     x, y = axes.x(ks), axes.y(costs)
     parts.append(path(chart.polyline(x, y), stroke=EXCESS, width=1.4))
     for at, low, high in zip(x, axes.y(costs - 2 * errors), axes.y(costs + 2 * errors), strict=True):
@@ -223,22 +230,19 @@ def elbow_picture(results: Sequence[Result], chosen: int | None, height: float) 
     if chosen is not None and np.isfinite(results[chosen].cost):
         best = results[chosen]
         parts.append(path(_circle(axes.x(len(best.centers)), axes.y(best.cost), 5.7), stroke=INK, width=1.0))
-    words = elbow_words(ks, costs, errors, chosen)
+    words = elbow_words(ks, costs, errors, floors, chosen, unit)
     return chart.svg(parts, 72 * height, words.alt), words
 
 
-def _floor(axes: Axes, ks: NDArray[Any], floors: Floats, floor: float) -> list[str]:
+def _floor(axes: Axes, ks: NDArray[Any], floors: Floats) -> list[str]:
     edges = axes.x(np.concatenate([axes.x_limits[:1], ks, axes.x_limits[1:]]))
     line = axes.y(np.concatenate([floors[:1], floors, floors[-1:]]))
     finite = np.isfinite(line)
     edges, line = edges[finite], line[finite]
     area = chart.polyline(np.append(edges, edges[[-1, 0]]), np.append(line, [axes.bottom] * 2), close=True)
-    words = f"the nodes' own spread, {number(floor)}: no clustering costs less"
-    at = axes.bottom - 0.06 * (axes.bottom - axes.top)
     return [
         path(area, fill=SPREAD, more="; fill-opacity: 0.45"),
         path(chart.polyline(edges, line), stroke=SPREAD, width=1.2),
-        text((axes.left + axes.right) / 2, at, words, anchor="middle"),
     ]
 
 
@@ -246,14 +250,14 @@ def _circle(x: Any, y: Any, radius: float) -> str:
     return chart.ellipse(np.array([float(x), float(y)]), np.array([radius, 0.0]), np.array([0.0, radius]))
 
 
-def split_picture(result: Result, height: float) -> tuple[str, Words]:
+def split_picture(result: Result, height: float, unit: str = "") -> tuple[str, Words]:
     """A bar a cluster: its nodes' own spread, then what its center costs beyond that."""
     names, spreads, excesses = cost_bars(result)
     n = len(names)
     right = 1.05 * float(np.max(spreads + excesses)) or 1.0
-    x_ticks = chart.round_ticks(0.0, right, 6)
     y_ticks = [(float(i), name) for i, name in enumerate(names)]
     left, beside = chart.left_of(y_ticks, "y")
+    x_ticks = chart.ticks_across(0.0, right, RIGHT - 2 * SMALL - left)
     axes = Axes(left, PAD, RIGHT - 2 * SMALL, 72 * height - chart.below("x"), (0.0, right), (n + 0.8, -0.6))
     rows = np.arange(n)
     first, second = axes.x(spreads), axes.x(spreads + excesses)
@@ -263,9 +267,9 @@ def split_picture(result: Result, height: float) -> tuple[str, Words]:
         bars = zip(starts, ends, tops, bottoms, strict=True)
         parts.append(path("".join(_box(*bar) for bar in bars), fill=paint))
     parts += [axes.spine("bottom"), *axes.x_ticks(x_ticks), *axes.y_ticks(y_ticks, 0.0)]
-    parts += axes.names("Expected cost", "Cluster", beside)
+    parts += axes.names(cost_name(unit), "Cluster", beside)
     parts += _legend(axes.left + 4, float(axes.y(n + 0.25)))
-    words = split_words(result, names)
+    words = split_words(result, names, unit)
     return chart.svg(parts, 72 * height, words.alt), words
 
 
@@ -275,7 +279,7 @@ def _box(left: float, right: float, top: float, bottom: float) -> str:
 
 
 def _legend(x: float, y: float) -> Iterator[str]:
-    for paint, words in ((SPREAD, "the nodes' own spread"), (EXCESS, "distance to the center beyond it")):
+    for paint, words in ((SPREAD, "the nodes' own spread"), (EXCESS, "distance beyond it")):
         yield path(_box(x, x + 17, y - 3, y + 3), fill=paint)
         yield text(x + 23, y, words)
         x += 40 + 0.92 * chart.width_of([words])
@@ -298,7 +302,7 @@ def profiles_picture(scene: Scene) -> tuple[str, Words]:
     parts: list[str] = []
     for i, axes in enumerate(_panels(heights, names, len(clusters), n_columns, height)):
         c = int(clusters[i])
-        parts += _panel(axes, c, centers[c], bands[i])
+        parts += _panel(axes, color(c, scene.n_clusters), centers[c], bands[i])
         parts.append(text(axes.left, axes.top - 3 - 0.5 * SMALL, name_of(scene, c)))
         if i % n_columns == 0:
             parts += axes.y_ticks(_steps(heights, axes))
@@ -317,7 +321,7 @@ def _panels(heights: Floats, names: list[str], n_panels: int, n_columns: int, he
     y_limits = limits(scale(heights))
     first = Axes(0, 0, 1, 1, (0, 1), y_limits, scale)
     left = PAD + 1.6 * SMALL + chart.left_of(_steps(heights, first), "")[0] - PAD
-    bottom = height - PAD - chart.width_of(names, 0.92 * _size(names)) - GAP_BELOW
+    bottom = height - PAD - chart.width_of(names, 0.92 * SMALL) - GAP_BELOW
     n_rows = -(-n_panels // n_columns)
     title = SMALL + 8
     each = (bottom - PAD) / n_rows
@@ -333,10 +337,6 @@ GAP_BELOW = 4.0  # between a panel and the names of the features
 FEW_STEPS = (1.0, 2.0, 3.0, 5.0, 10.0)  # so that few ticks fill a low panel
 
 
-def _size(names: list[str]) -> float:
-    return SMALL if len(names) <= MOST_MARKED else 6.5
-
-
 def _steps(heights: Floats, axes: Axes) -> Ticks:
     if is_extreme(heights):
         return list(zip(*extreme_ticks(heights), strict=True))
@@ -344,37 +344,25 @@ def _steps(heights: Floats, axes: Axes) -> Ticks:
     return few if len(few) >= 3 else chart.round_ticks(*axes.y_limits, 5, FEW_STEPS)
 
 
-def _panel(axes: Axes, cluster: int, center: Floats, band: Floats) -> Iterator[str]:
+def _panel(axes: Axes, paint: str, center: Floats, band: Floats) -> Iterator[str]:
     at = axes.x(np.arange(len(center)))
     rules = "".join(f"M{chart.length(x)} {chart.length(axes.bottom)}V{chart.length(axes.top)}" for x in at)
     yield path(rules, stroke=LINE, width=0.5)
     zero = chart.length(float(axes.y(0.0)))
     yield path(f"M{chart.length(axes.left)} {zero}H{chart.length(axes.right)}", stroke=MUTED, width=0.6)
-    low, high = axes.y(band)
-    if len(at) == 1:
-        if np.isfinite([low, high]).all():
-            stem = chart.polyline(np.append(at, at), np.append(low, high))
-            yield path(stem, stroke=color(cluster), width=8, more="; stroke-opacity: 0.35")
-    else:
-        for inside in _runs(np.isfinite(low) & np.isfinite(high)):
-            x, y = np.append(at[inside], at[inside][::-1]), np.append(low[inside], high[inside][::-1])
-            area = chart.polyline(x, y, close=True)
-            yield path(area, fill=color(cluster), more="; fill-opacity: 0.3")
-    y = axes.y(center)
-    yield path(chart.polyline(at, y), stroke=color(cluster), width=1.4)
-    if len(at) <= MOST_MARKED:
-        dots = "".join(_circle(a, b, 1.6) for a, b in zip(at, y, strict=True) if np.isfinite(b))
-        yield path(dots, fill=color(cluster))
+    wide = bar_width(len(at))
+    bars = [
+        f"M{chart.length(x)} {chart.length(low)}V{chart.length(high)}"
+        for x, low, high in zip(at, *axes.y(band), strict=True)
+        if np.isfinite([low, high]).all()
+    ]
+    yield path("".join(bars), stroke=paint, width=wide, more="; stroke-opacity: 0.4")
+    dots = "".join(_circle(x, y, min(1.6, wide / 2)) for x, y in zip(at, axes.y(center), strict=True) if np.isfinite(y))
+    yield path(dots, fill=paint)
     yield axes.spine("left")
     yield axes.spine("bottom")
 
 
-def _runs(there: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
-    """Neighbours that are all there."""
-    found = np.flatnonzero(there)
-    return [run for run in np.split(found, np.flatnonzero(np.diff(found) > 1) + 1) if len(run)]
-
-
 def _names(axes: Axes, names: list[str]) -> Iterator[str]:
     for x, name in zip(axes.x(np.arange(len(names))), names, strict=True):
-        yield text(float(x), axes.bottom + GAP_BELOW, name, size=_size(names), anchor="end", turned=True)
+        yield text(float(x), axes.bottom + GAP_BELOW, name, anchor="end", turned=True)

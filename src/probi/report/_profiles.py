@@ -19,7 +19,7 @@ Integers = NDArray[np.int64]
 
 MOST_FEATURES, MOST_PANELS = 60, 24
 LONGEST_NAME = 22  # characters below a panel
-MOST_MARKED = 24  # features up to which each has a mark
+MOST_MARKED = 24  # features whose names are not small
 LINEAR = 2.0  # standard deviations up to which a scale that must also show extremes is an ordinary one
 EXTREME = 6.0  # where such a scale begins to be worth it
 
@@ -34,7 +34,7 @@ def draw_profiles(scene: Scene) -> tuple["Figure", Words]:
     figure = new_figure(height_of(scene, shown, len(clusters), n_columns))
     panels = figure.subplots(-(-len(clusters) // n_columns), n_columns, sharey=True, squeeze=False).ravel()
     for panel, c, band in zip(panels, clusters, bands, strict=False):
-        _draw_panel(panel, c, centers[c], band)
+        _draw_panel(panel, color(c, scene.n_clusters), c, centers[c], band)
         panel.set_title(name_of(scene, c), loc="left", fontsize=SMALL, pad=3, color=INK)
     _finish(figure, panels, len(clusters), n_columns, [scene.features[j] for j in shown], [centers, *bands])
     return figure, profiles_words(scene, shown, len(clusters))
@@ -42,13 +42,12 @@ def draw_profiles(scene: Scene) -> tuple["Figure", Words]:
 
 def largest(scene: Scene) -> Integers:
     """Clusters to draw: all, or those of the largest mass, in their order."""
-    masses = np.bincount(scene.labels, scene.nodes.mass, minlength=scene.n_clusters)
-    return np.sort(np.argsort(-masses, kind="stable")[:MOST_PANELS])
+    return np.sort(np.argsort(-scene.cluster_masses, kind="stable")[:MOST_PANELS])
 
 
 def band_of(scene: Scene, cluster: int) -> Floats:
     """Between which values the middle half of a cluster's realizations lies, (2, d')."""
-    inside = scene.owners == cluster
+    inside = scene.members[cluster]
     return scene.standardised(quantiles(scene.values[inside], scene.masses[inside], (0.25, 0.75)))
 
 
@@ -65,26 +64,29 @@ def height_of(scene: Scene, shown: Integers, n_clusters: int, n_columns: int) ->
     return 0.5 + (0.78 if rows > 3 else 1.2) * rows + 0.075 * longest
 
 
-def _draw_panel(panel: "Axes", cluster: int, center: Floats, band: Floats) -> None:
+def bar_width(n_features: int) -> float:
+    """Of the bars of a panel, in points."""
+    return 6.0 if n_features <= 12 else 4.0 if n_features <= MOST_MARKED else 2.5
+
+
+def _draw_panel(panel: "Axes", paint: str, cluster: int, center: Floats, band: Floats) -> None:
     dress(panel)
     at = np.arange(len(center))
     panel.axhline(0.0, color=MUTED, linewidth=0.6, zorder=1)
-    if len(at) == 1:
-        panel.vlines(at, *band, color=color(cluster), alpha=0.35, linewidth=8, zorder=2)
-    else:
-        panel.fill_between(at, *band, color=color(cluster), alpha=0.3, linewidth=0, zorder=2, gid=f"band {cluster}")
-    mark = "o" if len(at) <= MOST_MARKED else ""
+    # No line from one feature to the next: what lies between two of them means nothing.
+    wide = bar_width(len(at))
+    panel.vlines(at, *band, color=paint, alpha=0.4, linewidth=wide, zorder=2, gid=f"band {cluster}")
     panel.plot(
-        at, center, color=color(cluster), marker=mark, markersize=3.2, linewidth=1.4, zorder=3, gid=f"center {cluster}"
-    )
+        at, center, color=paint, marker="o", markersize=min(3.2, wide), linestyle="none", zorder=3,
+        gid=f"center {cluster}",
+    )  # fmt: skip
 
 
 def name_of(scene: Scene, cluster: int) -> str:
     """What stands above a panel."""
-    mass = scene.nodes.mass
-    inside = mass[scene.labels == cluster].sum()
-    share = inside / mass.sum() if mass.sum() > 0 else np.nan
-    return f"Cluster {cluster}, {percent(share)} of the mass" if len(scene.features) > 6 else f"Cluster {cluster}"
+    mass = scene.cluster_masses
+    share = mass[cluster] / mass.sum() if mass.sum() > 0 else np.nan
+    return f"Cluster {cluster}, {percent(share)}" if len(scene.features) > 6 else f"Cluster {cluster}"
 
 
 def _finish(
@@ -157,14 +159,16 @@ def extreme_ticks(heights: Floats) -> tuple[list[float], list[str]]:
 def profiles_words(scene: Scene, shown: Integers, n_clusters: int) -> Words:
     """Say what is to be seen and what was left out."""
     caption = (
-        "Lines: centers. Bands: between these values lies the middle half of the realizations of a cluster. "
+        "Dots: centers. Bars: between these values lies the middle half of the realizations of a cluster. "
         "Zero: the median of all nodes, and one step up is one standard deviation of all."
     )
+    if len(scene.features) > 6:
+        caption += " Percent: share of the mass."
     left_out = [name for j, name in enumerate(scene.features) if j not in set(shown.tolist())]
     if left_out:
         names = enumerated([short(name, LONGEST_NAME) for name in left_out], 8)
         caption += f" Left out, because the centers differ least in them: {names}."
     if n_clusters < scene.n_clusters:
         caption += f" Drawn are the {n_clusters} largest of {scene.n_clusters} clusters."
-    alt = f"Line charts of {n_clusters} centers over {len(shown)} features; the table of centers below has the numbers."
+    alt = f"Charts of {n_clusters} centers over {len(shown)} features; the table of centers below has the numbers."
     return Words("What each cluster looks like", caption + scene.part, alt)

@@ -41,6 +41,8 @@ class Scene:
         From these to original units.
     features : list of str
         Names in original units.
+    cluster_masses : ndarray of shape (n_clusters,)
+        Those of the result: of all its nodes.
     """
 
     nodes: Nodes
@@ -49,6 +51,7 @@ class Scene:
     places: Floats
     to_original: Original
     features: list[str]
+    cluster_masses: Floats
 
     @property
     def n_clusters(self) -> int:
@@ -76,6 +79,12 @@ class Scene:
         return np.asarray(self.by_realization(self.labels), np.int32)
 
     @cached_property
+    def members(self) -> list[NDArray[np.int64]]:
+        """Numbers of the realizations of each cluster."""
+        order = np.argsort(self.owners, kind="stable")
+        return np.split(order, np.cumsum(np.bincount(self.owners, minlength=self.n_clusters))[:-1])
+
+    @cached_property
     def medians(self) -> Floats:
         """Of each feature over all realizations, (d',)."""
         return quantiles(self.values, self.masses, (0.5,)).ravel()
@@ -84,6 +93,12 @@ class Scene:
     def scales(self) -> Floats:
         """Standard deviation of each feature over all realizations, (d',); 0 where a feature does not vary."""
         return deviations(self.values, self.masses)
+
+    @cached_property
+    def inner_scales(self) -> Floats:
+        """Standard deviation of each feature within a cluster, that of the middle one, (d',); 0 where there is none."""
+        within = np.array([deviations(self.values[inside], self.masses[inside]) for inside in self.members])
+        return np.array([np.median(column[column > 0]) if (column > 0).any() else 0.0 for column in within.T])
 
     def by_realization(self, by_node: Array) -> Array:
         """Values of nodes, repeated for each of their realizations."""
@@ -117,7 +132,8 @@ def make_scene(result: Result, nodes: Nodes, features: Sequence[str] | None, ori
     convert = _in_original_units(original)
     n_original = convert(places).shape[1]
     names = feature_names(features, n_original)
-    return Scene(some, len(nodes), assign(some, places), places, convert, names)
+    masses = np.nan_to_num(np.asarray(result.clusters.mass, np.float64))
+    return Scene(some, len(nodes), assign(some, places), places, convert, names, masses)
 
 
 def some_nodes(nodes: Nodes, most_realizations: int) -> Nodes:

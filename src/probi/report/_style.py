@@ -17,26 +17,36 @@ INK, MUTED, LINE = "#1f2733", "#667080", "#d9dde3"
 SPREAD, EXCESS = "#9fb3c8", "#33618f"
 DISC, DISC_INK = "#ffffff", "#1f2732"  # discs stay white on a dark page, so their numbers stay dark
 
-# Paul Tol's "bright" scheme: distinct for the colour-blind, and visible on white and on black.
-PALETTE = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
-# A colour that comes again has another mark: 42 clusters look different, and all have their number.
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+# Paul Tol's "bright" scheme, continued: each next colour is the one farthest from all before it, to people with all
+# kinds of cones and to those who lack one; visible on white and on black.
+PALETTE = (
+    "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#9687ff", "#692db4", "#2da596", "#873c1e",
+    "#96960f", "#b45ad2", "#ffa5c3", "#e178d2", "#78c396", "#00694b", "#4b78ff", "#c35a0f", "#874bd2", "#966978",
+)  # fmt: skip
+# The colour-blind cannot tell twenty colours apart, but seven, so that these have marks of the same shape.
+SAME_MARKER = 7
+MARKERS = ("o", "s", "^")
 
-WIDTH = 6.4  # inches; with text of this size readable on a telephone and not too large on a screen
+WIDTH = 6.4  # inches
 SMALL = 8.5
 
 # Names of features are text, never formulas: "$" means a dollar.
 PLAIN: dict[str, Any] = {"parse_math": False, "usetex": False}
 
 
-def color(cluster: int) -> str:
-    """Of a cluster."""
-    return PALETTE[cluster % len(PALETTE)]
+def has_colors(n_clusters: int) -> bool:
+    """Whether each cluster has a colour of its own; of very many none has."""
+    return n_clusters <= len(PALETTE)
 
 
-def marker(cluster: int) -> str:
-    """Of a cluster."""
-    return MARKERS[cluster // len(PALETTE) % len(MARKERS)]
+def color(cluster: int, n_clusters: int) -> str:
+    """Of one of so many clusters."""
+    return PALETTE[cluster] if has_colors(n_clusters) else MUTED
+
+
+def marker(cluster: int, n_clusters: int) -> str:
+    """Of one of so many clusters."""
+    return MARKERS[cluster // SAME_MARKER] if has_colors(n_clusters) else MARKERS[0]
 
 
 def new_figure(height: float) -> "Figure":

@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 from probi.errors import InputError
 from probi.report._scene import Scene
 from probi.report._style import color
-from probi.report._words import MISSING, clean, decimals_for, fixed, number, percent
+from probi.report._words import clean, decimals_for, fixed, number, percent
 from probi.solver.result import Result
 
 N_TRAITS = 3  # features named for each cluster
 LEAST_TRAIT = 0.2  # standard deviations from the median that set nothing apart
 MOST_FEATURES = 200  # in the table of centers
+MOST_CELLS = 10_000  # of the same: of very many clusters the largest are shown
 FEW_FEATURES = 6  # up to which clusters are its rows
+TINTS = (0.5, 1.0, 2.0, 3.0)  # standard deviations from the median from which a cell is tinted more
 
 
 @dataclass(frozen=True)
@@ -30,18 +32,29 @@ class Trait:
 
 
 @dataclass(frozen=True)
-class ClusterRow:
-    """A line of the table of clusters."""
+class Cell:
+    """A number as people read it, and as the table is sorted by it."""
 
-    number: int
-    color: str
-    count: str
-    mass: str
-    share: str
-    cost: str
-    spread: str
-    distance: str
-    traits: list[Trait]
+    text: str
+    value: float
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of numbers of the table of clusters."""
+
+    name: str
+    detail: str  # below the name: the unit, and whether it is an estimate
+    cells: list[Cell]
+
+
+@dataclass(frozen=True)
+class Center:
+    """A number of the table of centers; ``tint`` is how unusual it is: "h1" to "h4" if high, "l1" to "l4" if low."""
+
+    text: str
+    value: float
+    tint: str
 
 
 @dataclass(frozen=True)
@@ -51,26 +64,41 @@ class Grid:
     corner: str
     columns: list[str]
     rows: list[str]
-    cells: list[list[str]]
-    left_out: int
+    cells: list[list[Center]]
+    features_left_out: int
+    clusters_left_out: int
 
 
-def cluster_rows(result: Result, scene: Scene, counts: NDArray[Any] | None) -> list[ClusterRow]:
-    """A line a cluster; ``counts`` are exact numbers of nodes, where they are known."""
+def cluster_columns(
+    result: Result, scene: Scene, counts: NDArray[Any] | None, unit: str, is_estimate: bool
+) -> list[Column]:
+    """Numbers of each cluster; ``counts`` are exact numbers of nodes, where they are known."""
     clusters = result.clusters
-    total = float(np.nansum(clusters.mass))
     if counts is not None and len(counts) != len(result.centers):
         raise InputError(f"There are counts of {len(counts)} clusters, but {len(result.centers)} centers.")
-    masses, costs, spreads = (_column(values) for values in (clusters.mass, clusters.cost, clusters.spread))
-    distances = _column(_ratios(clusters.cost, clusters.mass))
+    sizes = _sizes(clusters.mass, scene, counts, is_estimate)
+    shares = _ratios(clusters.mass if counts is None or len(sizes) > 1 else counts, None)
+    found = [
+        ("Cost", clusters.cost, unit),
+        ("Spread", clusters.spread, unit),
+        ("Mean distance", _ratios(clusters.cost, clusters.mass), unit),
+    ]
     return [
-        ClusterRow(
-            number=c, color=color(c), count=MISSING if counts is None else number(float(counts[c]), 15),
-            mass=masses[c], share=percent(_ratio(clusters.mass[c], total)), cost=costs[c], spread=spreads[c],
-            distance=distances[c], traits=traits(scene, c),
-        )
-        for c in range(len(result.centers))
-    ]  # fmt: skip
+        *sizes,
+        Column("Share", "", [Cell(percent(share), float(share)) for share in shares]),
+        *(_column(name, values, unit, is_estimate) for name, values, unit in found),
+    ]
+
+
+def _sizes(masses: NDArray[Any], scene: Scene, counts: NDArray[Any] | None, is_estimate: bool) -> list[Column]:
+    """Number of nodes, and mass where that is something else."""
+    exact = [] if counts is None else [Column("Nodes", "", [Cell(number(float(n), 15), float(n)) for n in counts])]
+    is_number = np.allclose(scene.nodes.mass, 1.0, rtol=1e-6) and (
+        counts is None or np.isclose(counts.sum(), masses.sum(), rtol=1e-6)
+    )
+    if is_number:
+        return exact or [_column("Nodes", masses, "", is_estimate)]
+    return [*exact, _column("Mass", masses, "", is_estimate)]
 
 
 def traits(scene: Scene, cluster: int) -> list[Trait]:
@@ -90,28 +118,40 @@ def traits(scene: Scene, cluster: int) -> list[Trait]:
 
 
 def centers_grid(scene: Scene) -> Grid:
-    """All centers in original units; with many features these are the rows, because their names are long."""
+    """Centers in original units; with many features these are the rows, because their names are long."""
     shown = scene.most_different(MOST_FEATURES)
+    order = np.argsort(-scene.cluster_masses, kind="stable")
+    clusters = np.sort(order[: max(MOST_CELLS // len(shown), 1)])
     names = [scene.features[j] for j in shown]
-    by_feature = [[fixed(float(x), _decimals(scene, int(j))) for x in scene.centers[:, j]] for j in shown]
-    numbers = [str(c) for c in range(scene.n_clusters)]
-    left_out = len(scene.features) - len(shown)
+    positions = np.nan_to_num(scene.standardised(scene.centers))
+    by_feature = []
+    for j in shown:
+        decimals = _decimals(scene, int(j))
+        column = zip(scene.centers[clusters, j].tolist(), positions[clusters, j].tolist(), strict=True)
+        by_feature.append([Center(fixed(value, decimals), value, _tint(position)) for value, position in column])
+    numbers = [str(c) for c in clusters]
+    left_out = len(scene.features) - len(shown), scene.n_clusters - len(clusters)
     if len(scene.features) <= FEW_FEATURES:
-        return Grid("Cluster", names, numbers, [list(row) for row in zip(*by_feature, strict=True)], left_out)
-    return Grid("Feature", numbers, names, by_feature, left_out)
+        return Grid("Cluster", names, numbers, [list(row) for row in zip(*by_feature, strict=True)], *left_out)
+    return Grid("Feature", numbers, names, by_feature, *left_out)
 
 
-def borderline_rows(borderline: Any) -> list[dict[str, str]]:
+def _tint(position: float) -> str:
+    level = sum(abs(position) >= tint for tint in TINTS)
+    return f"{'h' if position > 0 else 'l'}{level}" if level else ""
+
+
+def borderline_rows(borderline: Any, n_clusters: int) -> list[dict[str, str]]:
     """Lines of the table of nodes that could as well belong elsewhere."""
-    distances = _column(np.array([x for b in borderline for x in (b.distance, b.other_distance)], np.float64))
+    distances = _aligned(np.array([x for b in borderline for x in (b.distance, b.other_distance)], np.float64))
     return [
         {
             "node": clean(one.node),
             "cluster": str(one.cluster),
-            "color": color(one.cluster),
+            "color": color(one.cluster, n_clusters),
             "distance": distances[2 * i],
             "other": str(one.other),
-            "other_color": color(one.other),
+            "other_color": color(one.other, n_clusters),
             "other_distance": distances[2 * i + 1],
             "farther": percent(_ratio(one.other_distance - one.distance, one.distance)),
         }
@@ -120,10 +160,23 @@ def borderline_rows(borderline: Any) -> list[dict[str, str]]:
 
 
 def _decimals(scene: Scene, feature: int) -> int | None:
-    return decimals_for(scene.centers[:, feature], float(scene.scales[feature]))
+    """Three digits of the width of a cluster, four standard deviations: more would say nothing about a center."""
+    width = 4 * float(scene.inner_scales[feature])
+    return decimals_for(scene.centers[:, feature], width if width > 0 else float(scene.scales[feature]))
 
 
-def _column(values: NDArray[Any]) -> list[str]:
+def _column(name: str, values: NDArray[Any], unit: str, is_estimate: bool) -> Column:
+    texts = _aligned(_rounded(values) if is_estimate else values)
+    detail = ", ".join(part for part in (unit, "about" if is_estimate else "") if part)
+    return Column(name, detail, [Cell(text, float(value)) for text, value in zip(texts, values, strict=True)])
+
+
+def _rounded(values: NDArray[Any]) -> NDArray[np.float64]:
+    """To three digits, all that an estimate deserves."""
+    return np.array([float(f"{value:.3g}") for value in values])
+
+
+def _aligned(values: NDArray[Any]) -> list[str]:
     """Numbers of one column, with the same decimals: three digits of the median one."""
     finite = np.abs(values[np.isfinite(values) & (values != 0)])
     decimals = decimals_for(values, float(np.median(finite)) if len(finite) else 1.0)
@@ -134,5 +187,7 @@ def _ratio(part: float, whole: float) -> float:
     return float(part) / float(whole) if whole and math.isfinite(whole) else math.nan
 
 
-def _ratios(parts: NDArray[Any], wholes: NDArray[Any]) -> NDArray[np.float64]:
+def _ratios(parts: NDArray[Any], wholes: NDArray[Any] | None) -> NDArray[np.float64]:
+    """Of parts and wholes, or of parts and their sum."""
+    wholes = np.full(len(parts), np.nansum(parts)) if wholes is None else wholes
     return np.array([_ratio(part, whole) for part, whole in zip(parts, wholes, strict=True)])

@@ -100,6 +100,17 @@ def plus_minus(value: float, error: float) -> str:
     return _signed(" ± ".join(both))
 
 
+def measured(value: str, unit: str) -> str:
+    """A number with its unit, if it has one.
+
+    Examples
+    --------
+    >>> measured("12.3", "km"), measured("12.3", "")
+    ('12.3 km', '12.3')
+    """
+    return f"{value} {unit}" if unit else value
+
+
 def plural(count: float, word: str) -> str:
     """``1 node``, ``2 nodes``, ``1,234.5 nodes``.
 

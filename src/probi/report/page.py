@@ -1,5 +1,7 @@
 """The report: one HTML file that needs nothing else."""
 
+import base64
+import hashlib
 import math
 import os
 import platform
@@ -18,12 +20,14 @@ from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.report._drawings import clusters_picture, elbow_picture, profiles_picture, split_picture
 from probi.report._scene import Scene, make_scene
-from probi.report._tables import borderline_rows, centers_grid, cluster_rows
-from probi.report._words import Words, clean, number, percent, plural, plus_minus
+from probi.report._style import color, has_colors
+from probi.report._tables import borderline_rows, centers_grid, cluster_columns, traits
+from probi.report._words import Words, clean, enumerated, measured, number, percent, plural, plus_minus
 from probi.report.plots import ELBOW_HEIGHT, Original, clusters_height, split_height
 from probi.solver.result import Result
 
-WIDE = 12  # features whose names are too small on a telephone, so that their picture scrolls
+MOST_PROFILED = 12  # features whose names have room below a panel
+LONG = 25  # rows of a table that has more scroll in a box of their own
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,6 @@ class Picture:
     title: str
     svg: Markup
     caption: str
-    is_wide: bool  # too fine for a telephone's width
 
 
 def write_report(
@@ -116,7 +119,9 @@ def write_report(
     features: Sequence[str] | None = None,
     original: Original | None = None,
 ) -> None:
-    """Write a report as one HTML file: no scripts, nothing from the network, light or dark as the reader likes.
+    """Write a report as one HTML file: nothing from the network, light or dark as the reader likes.
+
+    Its tables can be sorted where scripts may run; all else works without.
 
     The same input gives the same bytes, with the same versions of probi, NumPy and jinja2.
 
@@ -166,20 +171,29 @@ def render_report(
     result = results[chosen]
     scene = make_scene(result, nodes, features, original)
     counts = story.counts if story.counts is not None or result.labels is None else result.clusters.count
+    is_estimate = result.labels is None and not math.isclose(result.coreset_cost, result.cost, rel_tol=1e-9)
+    k = len(result.centers)
+    script = _resource("page.js")
     return _template().render(
         story=story,
         title=clean(story.title),
-        facts=_facts(result, story),
-        sentences=_sentences(result),
+        facts=_facts(result, story.unit),
+        sentences=_sentences(results, chosen, story.unit),
         spread_percent=_spread_percent(result),
-        pictures=_pictures(results, chosen, scene),
-        clusters=cluster_rows(result, scene, counts),
+        pictures=_pictures(results, chosen, scene, story.unit),
+        colors=[color(c, k) for c in range(k)],
+        columns=cluster_columns(result, scene, counts, story.unit, is_estimate),
+        traits=[traits(scene, c) for c in range(k)],
+        has_colors=has_colors(k),
         has_counts=counts is not None,
-        is_estimate=result.labels is None,
-        coreset_cost=number(result.coreset_cost),
+        is_estimate=is_estimate,
+        coreset_cost=measured(number(result.coreset_cost), story.unit),
         grid=centers_grid(scene),
-        borderline=borderline_rows(story.borderline),
+        long=LONG,
+        borderline=borderline_rows(story.borderline, k),
         versions=_versions(),
+        script=Markup(script),
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
 
 
@@ -192,8 +206,11 @@ def _template() -> jinja2.Template:
         keep_trailing_newline=True,
     )
     environment.filters["breakable"] = _breakable
-    source = resources.files("probi.report").joinpath("page.html.j2").read_text(encoding="utf-8")
-    return environment.from_string(source)
+    return environment.from_string(_resource("page.html.j2"))
+
+
+def _resource(name: str) -> str:
+    return resources.files("probi.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _breakable(name: str) -> Markup:
@@ -204,22 +221,22 @@ def _breakable(name: str) -> Markup:
 # -- sentences --------------------------------------------------------------------------------------------------------
 
 
-def _facts(result: Result, story: Story) -> list[tuple[str, str]]:
+def _facts(result: Result, unit: str) -> list[tuple[str, str]]:
     """Key figures: value and what it is."""
     mass = float(result.clusters.mass.sum())
     distance = number(result.cost / mass, 3) if mass > 0 else number(math.nan)
-    unit = f" {story.unit}" if story.unit else ""
     return [
         (str(len(result.centers)), "cluster" if len(result.centers) == 1 else "clusters"),
-        (plus_minus(result.cost, result.standard_error), "expected cost"),
-        (f"{distance}{unit}", "mean distance to a center"),
+        (measured(plus_minus(result.cost, result.standard_error), unit), "expected cost"),
+        (measured(distance, unit), "mean distance to a center"),
         (percent(_spread_share(result)), "of the cost is the nodes' own spread"),
     ]
 
 
-def _sentences(result: Result) -> list[str]:
+def _sentences(results: Sequence[Result], chosen: int, unit: str) -> list[str]:
     """What the cost means, in words."""
-    cost = plus_minus(result.cost, result.standard_error)
+    result = results[chosen]
+    cost = measured(plus_minus(result.cost, result.standard_error), unit)
     kind = " (estimated, ± one standard error)" if result.standard_error > 0 else " (exact)"
     found = [f"{plural(len(result.centers), 'center')} with an expected cost of {cost}{kind}."]
     share = _spread_share(result)
@@ -228,6 +245,9 @@ def _sentences(result: Result) -> list[str]:
     elif share == 0:
         found.append("The nodes have no spread of their own: all of it is distance between nodes and centers.")
     found.append(_bound(result))
+    if len(results) > 1:
+        ks = enumerated([str(len(other.centers)) for other in results], 30)
+        found.append(f"The details are those of {len(result.centers)} clusters; solved were k = {ks}.")
     empty = len(result.centers) - result.n_distinct
     if empty > 0:
         found.append(f"{plural(empty, 'cluster')} of these {'has' if empty == 1 else 'have'} no node.")
@@ -274,16 +294,18 @@ def _version(name: str) -> str:
 # -- pictures ---------------------------------------------------------------------------------------------------------
 
 
-def _pictures(results: Sequence[Result], chosen: int, scene: Scene) -> list[Picture]:
-    result = results[chosen]
+def _pictures(results: Sequence[Result], chosen: int, scene: Scene, unit: str) -> list[Picture]:
+    result, n_features = results[chosen], len(scene.features)
     pictures = [_picture(clusters_picture(scene, clusters_height(scene)))]
     if len(results) > 1:
-        pictures.append(_picture(elbow_picture(results, chosen, ELBOW_HEIGHT)))
-    pictures.append(_picture(split_picture(result, split_height(result))))
-    pictures.append(_picture(profiles_picture(scene), is_wide=len(scene.features) > WIDE))
+        pictures.append(_picture(elbow_picture(results, chosen, ELBOW_HEIGHT, unit)))
+    pictures.append(_picture(split_picture(result, split_height(result), unit)))
+    # The first picture shows two features as they are; the table of centers is coloured, which serves for very many.
+    if 2 < n_features <= MOST_PROFILED and has_colors(scene.n_clusters):
+        pictures.append(_picture(profiles_picture(scene)))
     return pictures
 
 
-def _picture(drawn: tuple[str, Words], is_wide: bool = False) -> Picture:
+def _picture(drawn: tuple[str, Words]) -> Picture:
     svg, words = drawn
-    return Picture(words.title, Markup(svg), words.caption, is_wide)
+    return Picture(words.title, Markup(svg), words.caption)

@@ -178,4 +178,4 @@ def clusters_height(scene: Scene) -> float:
 
 def split_height(result: Result) -> float:
     """Height of a picture with a bar a cluster."""
-    return 1.1 + 0.24 * max(3, min(len(result.centers), MOST_BARS + 1))
+    return 1.1 + 0.24 * max(3, min(len(result.centers), MOST_BARS))

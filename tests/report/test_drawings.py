@@ -148,6 +148,13 @@ def test_an_ellipse_is_one_standard_deviation_of_its_cluster():
         assert_allclose(found, deviations, rtol=0.02)
 
 
+def test_ellipses_that_would_hide_their_centers_are_not_drawn():
+    nodes = Nodes.from_points([[0.0, 0.0], [0.1, 0.0], [99.0, 99.0], [99.0, 99.1]])
+    picture, words = clusters_picture(make_scene(quiet_solve(nodes, 2, random_state=0), nodes, None, None), 4.6)
+    assert "dasharray" not in picture
+    assert "Dashed" not in words.caption
+
+
 def test_bars_are_as_long_as_the_cost():
     result, _, _ = solved()
     picture = split_picture(result, 2.0)[0]

@@ -56,7 +56,7 @@ def draw_clusters(axes: "Axes", scene: Scene) -> Words:
         _draw_ellipses(axes, scene, plane)
     _set_limits(axes, plane)
     _draw_centers(axes, scene, plane)
-    return clusters_words(scene, plane, n_drawn, n_medians)
+    return clusters_words(scene, plane, n_drawn, n_medians, has_colors(scene.n_clusters))
 
 
 # -- the plane --------------------------------------------------------------------------------------------------------
@@ -328,12 +328,12 @@ def _n_near(spots: Floats, others: Floats, radius: float) -> Floats:
 # -- words ------------------------------------------------------------------------------------------------------------
 
 
-def clusters_words(scene: Scene, plane: Plane, n_drawn: int, n_medians: int) -> Words:
+def clusters_words(scene: Scene, plane: Plane, n_drawn: int, n_medians: int, has_ellipses: bool) -> Words:
     """Say what is to be seen, and how much of it is drawn."""
     alt = (
         f"Scatter plot of {plural(n_medians, 'node')} in {plural(scene.n_clusters, 'cluster')} around numbered centers."
     )
-    return Words(_title(scene), _caption(scene, plane, n_drawn, n_medians), alt)
+    return Words(_title(scene), _caption(scene, plane, n_drawn, n_medians, has_ellipses), alt)
 
 
 def _title(scene: Scene) -> str:
@@ -341,7 +341,7 @@ def _title(scene: Scene) -> str:
     return f"{plural(scene.n_clusters, 'cluster')} of {kind}"
 
 
-def _caption(scene: Scene, plane: Plane, n_drawn: int, n_medians: int) -> str:
+def _caption(scene: Scene, plane: Plane, n_drawn: int, n_medians: int, has_ellipses: bool) -> str:
     n, n_all = len(scene.nodes), scene.nodes.n_realizations
     parts = []
     if not scene.nodes.is_certain:
@@ -351,9 +351,10 @@ def _caption(scene: Scene, plane: Plane, n_drawn: int, n_medians: int) -> str:
         parts.append(f"Marks: nodes{_some(n_medians, n)}.")
     if has_colors(scene.n_clusters):
         parts.append("White dots: centers, with their numbers beside them.")
-        parts.append("Dashed: one standard deviation of the realizations of a cluster.")
     else:
         parts.append(f"Dots: centers, larger with more mass; numbered: the {MOST_NUMBERED} largest.")
+    if has_ellipses:
+        parts.append("Dashed: one standard deviation of the realizations of a cluster.")
     return " ".join(parts) + plane.note + scene.part
 
 

@@ -92,13 +92,12 @@ def clusters_picture(scene: Scene, height: float) -> tuple[str, Words]:
     parts = list(_marks(axes, scene, rows, realizations, labels, medians))
     parts += frame
     scale = np.array([axes.x(1.0) - axes.x(0.0), axes.y(1.0) - axes.y(0.0)])
-    for middle, first, second in ellipses:
-        if np.hypot(*(first * scale)) < SMALLEST_ELLIPSE:
-            continue
+    large = [ellipse for ellipse in ellipses if np.hypot(*(ellipse[1] * scale)) >= SMALLEST_ELLIPSE]
+    for middle, first, second in large:
         points = chart.ellipse(axes.places(middle[None])[0], first * scale, second * scale)
         parts.append(path(points, stroke=INK, width=1.0, more="; stroke-dasharray: 4 2"))
     parts += _centers(axes, scene, centers, np.vstack([realizations, medians]))
-    words = clusters_words(scene, plane, len(rows), len(chosen))
+    words = clusters_words(scene, plane, len(rows), len(chosen), bool(large))
     return chart.svg(parts, 72 * height, words.alt), words
 
 
@@ -289,7 +288,7 @@ def _legend(x: float, y: float) -> Iterator[str]:
 
 
 def profiles_picture(scene: Scene) -> tuple[str, Words]:
-    """A panel a cluster: its center, feature by feature, with a band in which half of its realizations lie."""
+    """A panel a cluster: its center, feature by feature, with bars in which half of its realizations lie."""
     features = scene.most_different(MOST_FEATURES)
     clusters = largest(scene)
     centers = scene.standardised(scene.centers)[:, features]

@@ -31,8 +31,9 @@ def plot_clusters(
 ) -> "Figure":
     """Draw nodes, their clusters and the centers in a plane.
 
-    Two features are drawn as they are; one as a row for each cluster; of more the plane that shows most of the
-    variance of the nodes' centers of gravity.
+    Two features are drawn as they are, to one scale: longitude and latitude as on a map. One is drawn as a row for
+    each cluster; of more the plane that shows most of the variance of the nodes' centers of gravity. Up to 20 clusters
+    have a colour and a number each; of more none has a colour, and the largest have numbers.
 
     Parameters
     ----------
@@ -72,7 +73,7 @@ def plot_clusters(
 
 
 def plot_elbow(results: Sequence[Result], *, chosen: int | None = None, ax: "Axes | None" = None) -> "Figure":
-    """Draw the cost of solutions over their number of clusters, to choose one.
+    """Draw the cost of solutions over their number of clusters.
 
     Bars are two standard errors long in each direction. The area below is the nodes' own spread, which no clustering
     can change.
@@ -109,6 +110,8 @@ def plot_elbow(results: Sequence[Result], *, chosen: int | None = None, ax: "Axe
 def plot_cost_split(result: Result, *, ax: "Axes | None" = None) -> "Figure":
     """Draw what each cluster costs: its nodes' own spread, and the distance to the center beyond it.
 
+    Of more than 20 clusters the most expensive have a bar.
+
     Parameters
     ----------
     result : Result
@@ -137,7 +140,7 @@ def plot_cost_split(result: Result, *, ax: "Axes | None" = None) -> "Figure":
 def plot_profiles(
     result: Result, nodes: Nodes, *, features: Sequence[str] | None = None, original: Original | None = None
 ) -> "Figure":
-    """Draw each center as a line over the features, with a band in which half of its cluster's realizations lie.
+    """Draw each center feature by feature, with bars in which half of its cluster's realizations lie.
 
     Features are measured in standard deviations from their overall median, so that they share one scale. Of more than
     60 those are kept in which the centers differ most, of more than 24 clusters the largest.

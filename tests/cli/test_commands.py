@@ -12,6 +12,9 @@ from table_files import GROUP, as_nodes, assert_same, columns_of, options_of, re
 
 import probi as library
 from probi import Nodes, Summary, expected_cost, solve
+from probi.io.chunks import open_file
+from probi.io.sources import find_sources
+from probi.tables.columns import Columns
 
 N = 3000
 PLAIN = some_nodes("long", n=N)
@@ -256,6 +259,29 @@ def test_assign_takes_the_features_of_the_centers(path, tmp_path, capsys):
     assert values["cost"] == pytest.approx(expected_cost(one, [[-5.0], [5.0]]), rel=1e-12)
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.tsv", "a.arrow", "a.parquet"])
+def test_the_ending_says_the_format_of_an_assignment(tmp_path, capsys, name):
+    paths = [write(tmp_path / f"{i}.csv", {"id": ["a", "b"], "x": [1.0 + i, 9.0 + i]}) for i in range(2)]
+    centers = write(tmp_path / "centers.csv", {"x": [0.0, 10.0]})
+    out = tmp_path / name
+    assert probi(capsys, "assign", *paths, "--centers", centers, "-o", out, "-q").code == 0
+    assert probi(capsys, "assign", *paths, "--centers", centers, "-o", tmp_path / "b.parquet", "-q").code == 0
+    file, expected = open_file(find_sources(out, None)[0]), pq.read_table(tmp_path / "b.parquet")
+    assert file.schema.names == expected.column_names
+    columns = Columns("points", tuple(expected.column_names))
+    assert [row for chunk in file.chunks(columns, 0) for row in chunk.table.to_pylist()] == expected.to_pylist()
+    assert (b"row\tid" in out.read_bytes()) == (name == "a.tsv")
+
+
+@pytest.mark.parametrize("name", ["a.xlsx", "a.npy", "a"])
+def test_an_ending_without_a_format_is_refused_before_anything_is_read(tmp_path, capsys, name):
+    for command in ("assign", "convert") if name != "a.npy" else ("assign",):
+        centers = ("--centers", tmp_path / "missing") if command == "assign" else ()
+        said = error_line(probi(capsys, command, tmp_path / "missing.csv", *centers, "-o", tmp_path / name, "-q"))
+        assert said.startswith(f"Cannot infer a format for {tmp_path / name}: let its name end in one of .parquet")
+        assert (".npy" in said.split(":")[1]) == (command == "convert")
+
+
 # -- convert ----------------------------------------------------------------------------------------------------------
 
 # From any layout to those that hold all of it: "points" and "groups" have no probabilities.
@@ -337,7 +363,7 @@ def test_what_cannot_be_converted_says_so(tmp_path, capsys):
     path = write(tmp_path / "x.csv", columns_of(some_nodes("long"), "long"))
     points = write(tmp_path / "p.csv", {"x": [1.0, 2.0], "weight": [1.0, 2.0]})
     for inputs, output, options, says in [
-        (path, "y.xlsx", ("--to", "long"), "What format shall"),
+        (path, "y.xlsx", ("--to", "long"), "Cannot infer a format for"),
         (path, "y.csv", ("--to", "points"), "do not fit the layout 'points'"),
         (path, "y.csv", ("--to", "groups"), "do not fit the layout 'groups'"),
         (path, "y.npy", ("--to", "long"), "NPY holds numbers only"),

@@ -17,7 +17,7 @@ from probi.io.options import Options
 def assign(
     files: opt.Files,
     centers: opt.Centers,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Parquet file for the assignment.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="File for the assignment; its ending says the format.")],
     reading: Options,
     clusters: Annotated[int | None, typer.Option("-k", "--clusters", help="Which centers, of several.")] = None,
     json: opt.Json = False,

@@ -18,7 +18,7 @@ from probi.errors import InputError
 from probi.io.assemble import Batch, Counts
 from probi.io.options import Options
 from probi.io.reader import Reader
-from probi.io.write import Centers, read_centers, write_nodes
+from probi.io.write import Centers, assignment_format, nodes_format, read_centers, write_nodes
 from probi.nodes import Nodes
 from probi.summary import Summary
 
@@ -117,6 +117,7 @@ def assign_to_file(
     talk: Talk, files: list[str], centers: Path, n_clusters: int | None, reading: Options, output: Path, as_json: bool
 ) -> None:
     """Write which node belongs to which center; see :func:`probi.cli.inspect.assign`."""
+    assignment_format(output)
     reader, places = _reader_in_space_of(read_centers(centers, n_clusters), talk, files, reading)
     (tally,), counts = assign_reader(talk, reader, [places], output)
     say_what_was_left_out(talk, counts)
@@ -194,6 +195,7 @@ def _name_rejected(batch: Batch, found: list[Any] | None) -> None:
 
 def convert_nodes(talk: Talk, files: list[str], reading: Options, output: Path, layout: str, as_json: bool) -> None:
     """Write nodes in another layout or format; see :func:`probi.cli.inspect.convert`."""
+    nodes_format(output)
     reader = open_reader(talk, files, reading)
     if reader.space.scale is not None or reading.scale != "none" or reading.lonlat is not None:
         raise InputError("convert writes features as they are: it takes neither --scale nor --lonlat.")

@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -149,36 +149,21 @@ def empty_assignment_table(schema: pa.Schema, ids: Sequence[str], ks: Sequence[i
     return pa.schema(fields).empty_table()
 
 
-class AssignmentFile:
-    """A Parquet file of tables of :func:`assignment_table`."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._writer: pq.ParquetWriter | None = None
-
-    def write(self, table: pa.Table) -> None:
-        """Add a table."""
-        if self._writer is None:
-            self._writer = pq.ParquetWriter(self._path, table.schema)
-        self._writer.write_table(table.cast(self._writer.schema))
-
-    def close(self) -> None:
-        """Finish the file."""
-        if self._writer is not None:
-            self._writer.close()
-
-
 @contextlib.contextmanager
-def assignment_file(path: Path) -> Iterator[AssignmentFile]:
-    """File of assignments, which is there when all of them are."""
+def assignment_file(path: Path) -> Iterator["TableFile"]:
+    """File for tables of :func:`assignment_table`, which is there when all of them are; its name says the format."""
+    assignment_format(path)
     with replacing(path) as temporary:
-        file = AssignmentFile(temporary)
-        try:
+        file = TableFile(temporary, path.name)
+        with contextlib.closing(file):
             yield file
-        finally:
-            file.close()
-        if not temporary.exists():
-            pq.write_table(pa.table({"row": pa.array([], pa.int64())}), temporary)
+            if file.is_empty:
+                file.write(pa.table({"row": pa.array([], pa.int64())}))
+
+
+def assignment_format(path: Path) -> str:
+    """Format that the name of a file of assignments asks for."""
+    return _format_to_write(path, [ending for ending, format in ENDINGS.items() if format in _WRITERS])
 
 
 # -- nodes ------------------------------------------------------------------------------------------------------------
@@ -196,10 +181,7 @@ def write_nodes(
 
     Unless they are ``weighted``, all weights are 1, and no column holds them where the layout does without.
     """
-    name = path.name.lower()
-    format = next((format for ending, format in ENDINGS.items() if name.endswith(ending)), None)
-    if format is None:
-        raise InputError(f"What format shall {path} have? Let its name end in one of {', '.join(ENDINGS)}.")
+    format = nodes_format(path)
     n_nodes = 0
 
     def tables() -> Iterator[pa.Table]:
@@ -220,59 +202,90 @@ def write_nodes(
         if format == "npy":
             n_nodes = _write_npy(temporary, batches, layout)
         else:
-            _WRITERS[format](temporary, tables(), name.endswith(".gz"))
+            with contextlib.closing(TableFile(temporary, path.name)) as file:
+                for table in tables():
+                    file.write(table)
+        if n_nodes == 0:
+            raise InputError("There are no nodes to write.")
     return n_nodes
 
 
-def _with_schema(tables: Iterator[pa.Table]) -> tuple[pa.Schema, Iterator[pa.Table]]:
-    first = next(tables, None)
-    if first is None:
-        raise InputError("There are no nodes to write.")
-
-    def all_tables() -> Iterator[pa.Table]:
-        yield first
-        for table in tables:
-            yield table.select(first.column_names).cast(first.schema)
-
-    return first.schema, all_tables()
+def nodes_format(path: Path) -> str:
+    """Format that the name of a file of nodes asks for."""
+    return _format_to_write(path, list(ENDINGS))
 
 
-def _write_parquet(path: Path, tables: Iterator[pa.Table], zipped: bool) -> None:
-    schema, parts = _with_schema(tables)
-    with pq.ParquetWriter(path, schema) as writer:
-        for table in parts:
-            writer.write_table(table)
+def _format_to_write(path: Path, endings: Sequence[str]) -> str:
+    name = path.name.lower()
+    format = next((ENDINGS[ending] for ending in endings if name.endswith(ending)), None)
+    if format is None:
+        raise InputError(f"Cannot infer a format for {path}: let its name end in one of {', '.join(endings)}.")
+    return format
 
 
-def _write_ipc(path: Path, tables: Iterator[pa.Table], zipped: bool) -> None:
-    schema, parts = _with_schema(tables)
-    with pa.ipc.new_file(path, schema) as writer:
-        for table in parts:
-            writer.write_table(table)
+# -- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _write_csv(path: Path, tables: Iterator[pa.Table], zipped: bool) -> None:
-    schema, parts = _with_schema(tables)
-    with pa.output_stream(path, compression="gzip" if zipped else None) as out:
-        out.write((",".join(map(_quoted, schema.names)) + "\n").encode())
-        for table in parts:
-            pacsv.write_csv(_as_text(table), out, pacsv.WriteOptions(include_header=False))
+class TableFile:
+    """A file to which tables with the same columns are written, one after the other; a name says the format."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self._path, self._name = path, name
+        self._schema: pa.Schema | None = None
+        self._writer: Any = None
+
+    def write(self, table: pa.Table) -> None:
+        """Add a table; the types are those of the first one."""
+        if self._schema is None:
+            self._schema = table.schema
+            self._writer = _WRITERS[nodes_format(Path(self._name))](self._path, table.schema, self._name.lower())
+        self._writer.write_table(table.select(self._schema.names).cast(self._schema))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no table was written."""
+        return self._writer is None
+
+    def close(self) -> None:
+        """Finish the file."""
+        if self._writer is not None:
+            self._writer.close()
+
+
+class _CsvWriter:
+    def __init__(self, path: Path, schema: pa.Schema, name: str) -> None:
+        self._out = pa.output_stream(path, compression="gzip" if name.endswith(".gz") else None)
+        self._delimiter = "\t" if name.endswith((".tsv", ".tsv.gz")) else ","
+        self._out.write((self._delimiter.join(map(_quoted, schema.names)) + "\n").encode())
+
+    def write_table(self, table: pa.Table) -> None:
+        options = pacsv.WriteOptions(include_header=False, delimiter=self._delimiter)
+        pacsv.write_csv(_as_text(table), self._out, options)
+
+    def close(self) -> None:
+        self._out.close()
 
 
 def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"' if set(name) & set(',"\n\r') else name
+    return '"' + name.replace('"', '""') + '"' if set(name) & set(',"\t\n\r') else name
 
 
 def _as_text(table: pa.Table) -> pa.Table:
-    """Lists as JSON, which CSV has no other way to hold."""
+    """Lists as JSON, which CSV has no other way to hold, and no dictionaries."""
     for j, field in enumerate(table.schema):
         if pa.types.is_nested(field.type):
             values = [json.dumps(value) for value in table.column(j).to_pylist()]
             table = table.set_column(j, field.name, pa.array(values))
+        elif pa.types.is_dictionary(field.type):
+            table = table.set_column(j, field.name, table.column(j).cast(field.type.value_type))
     return table
 
 
-_WRITERS = {"parquet": _write_parquet, "ipc": _write_ipc, "csv": _write_csv}
+_WRITERS: dict[str, Callable[[Path, pa.Schema, str], Any]] = {
+    "parquet": lambda path, schema, name: pq.ParquetWriter(path, schema),
+    "ipc": lambda path, schema, name: pa.ipc.new_file(path, schema),
+    "csv": _CsvWriter,
+}
 
 
 def _write_npy(path: Path, batches: Iterable[Nodes], layout: str) -> int:

@@ -70,9 +70,9 @@ def test_a_foreign_arrow_file_is_no_summary():
 # -- nonsense with a right checksum -----------------------------------------------------------------------------------
 
 
-def forged(columns=lambda columns: columns, header=lambda header: header):
+def forged(columns=lambda columns: columns, header=lambda header: header, data=DATA):
     """A small summary whose columns (a dict of arrays) and header (a dict) are changed in place or replaced."""
-    table = pa.ipc.open_file(pa.BufferReader(DATA)).read_all().combine_chunks()
+    table = pa.ipc.open_file(pa.BufferReader(data)).read_all().combine_chunks()
     found = {name: table[name].combine_chunks() for name in table.column_names}
     parameters = json.loads(table.schema.metadata[b"probi"])
     found = columns(found) or found
@@ -163,9 +163,6 @@ BAD_COLUMNS = {
     "no points": without("points"),
     "no probabilities": without("probabilities"),
     "no weight": without("weight"),
-    "no median": without("median"),
-    "no spread_at_least": without("spread_at_least"),
-    "no paper_spread": without("paper_spread"),
     "no columns": lambda columns: {"a": pa.array([1])},
     "rows twice": twice,
     "NaN in points": column("points", one_inside(np.nan)),
@@ -204,22 +201,33 @@ BAD_COLUMNS = {
     "total probabilities are text": column("total_probability", all_the_same("likely")),
     "one total probability is null": column("total_probability", one_null),
     "one total probability is no sum": column("total_probability", one_value(0.123)),
-    "spreads are text": column("spread", all_the_same("wide")),
-    "NaN in spreads": column("spread", one_value(np.nan)),
-    "infinite spread": column("spread", one_value(np.inf)),
-    "negative spread": column("spread", one_value(-1.0)),
-    "NaN in bounds of spreads": column("spread_at_least", one_value(np.nan)),
-    "medians are numbers": column("median", all_the_same(1.0)),
-    "medians are lists of any length": column("median", all_the_same([1.0, 2.0])),
-    "medians with three features": column("median", all_the_same([1.0, 2.0, 3.0], pa.list_(pa.float64(), 3))),
-    "medians with one feature": column("median", all_the_same([1.0], pa.list_(pa.float64(), 1))),
-    "NaN in medians": column("median", all_the_same([np.nan, 2.0], pa.list_(pa.float64(), 2))),
+}
+
+# Medians are drawn in the paper's preset, and only there kept in the file.
+BAD_PAPER_COLUMNS = {
+    "no medians": without("paper_median"),
+    "no spreads": without("paper_spread"),
+    "spreads are text": column("paper_spread", all_the_same("wide")),
+    "NaN in spreads": column("paper_spread", one_value(np.nan)),
+    "infinite spread": column("paper_spread", one_value(np.inf)),
+    "negative spread": column("paper_spread", one_value(-1.0)),
+    "medians are numbers": column("paper_median", all_the_same(1.0)),
+    "medians are lists of any length": column("paper_median", all_the_same([1.0, 2.0])),
+    "medians with three features": column("paper_median", all_the_same([1.0, 2.0, 3.0], pa.list_(pa.float64(), 3))),
+    "medians with one feature": column("paper_median", all_the_same([1.0], pa.list_(pa.float64(), 1))),
+    "NaN in medians": column("paper_median", all_the_same([np.nan, 2.0], pa.list_(pa.float64(), 2))),
 }
 
 
 @pytest.mark.parametrize("name", BAD_COLUMNS)
 def test_nonsense_in_columns_is_an_error(name):
     assert_refused_in_words(forged(columns=BAD_COLUMNS[name]))
+
+
+@pytest.mark.parametrize("name", BAD_PAPER_COLUMNS)
+def test_nonsense_in_columns_of_the_paper_is_an_error(name):
+    data = summarized(uncertain(700), preset="paper").to_bytes()
+    assert_refused_in_words(forged(columns=BAD_PAPER_COLUMNS[name], data=data))
 
 
 STREAM = ("streams", 0)
@@ -331,8 +339,8 @@ def test_flipped_bits_with_a_right_checksum_are_errors_or_other_numbers():
 
 
 def test_a_newer_format_says_so():
-    with pytest.raises(InputError, match=r"format 4, but this version of probi reads up to 3"):
-        Summary.from_bytes(forged(header=put("format", value=4)))
+    with pytest.raises(InputError, match=r"format 5, but this version of probi reads up to 4"):
+        Summary.from_bytes(forged(header=put("format", value=5)))
 
 
 def test_a_newer_format_may_look_quite_different():

@@ -180,6 +180,24 @@ class Key(NamedTuple):
         return self.number, self.height, self.generation
 
 
+class Seal(NamedTuple):
+    """Where a stream was reduced to one coreset before it went on; all zeros if it never was.
+
+    Attributes
+    ----------
+    n_nodes : int
+        Nodes that the coreset stands for.
+    leaf : int
+        Number of the first leaf after it.
+    level : int
+        Level at which it stands.
+    """
+
+    n_nodes: int = 0
+    leaf: int = 0
+    level: int = 0
+
+
 class _Digest(NamedTuple):
     """All that is known of a leaf."""
 
@@ -199,7 +217,7 @@ class Stream:
     key : Key
     plan : Plan
     n_digested : int
-        Nodes of full leaves.
+        Nodes of full leaves, and those before a seal.
     totals : Totals
         Over those.
     levels : list of lists of Nodes
@@ -207,6 +225,8 @@ class Stream:
     buffer : Buffer
     surroundings : Surroundings or None
         Of full leaves; None while there are none.
+    seal : Seal
+        The last time that it was sealed.
     """
 
     key: Key
@@ -216,6 +236,7 @@ class Stream:
     levels: list[list[Nodes]] = field(default_factory=list)
     buffer: Buffer = field(default_factory=Buffer)
     surroundings: Surroundings | None = None
+    seal: Seal = Seal()
     _waiting: Nodes | None = None
 
     def updated(self, nodes: Nodes, audit: AuditSample) -> tuple["Stream", AuditSample]:
@@ -242,7 +263,8 @@ class Stream:
                 audit = audit.added(digest.nodes, digest.uniforms, around.sizes(digest.nodes, digest.distances))
             self._take_together(levels, number + pieces[-1][1])
         rest = Buffer.of(nodes[n_leaves * leaf - waiting :], thinning)
-        return Stream(self.key, self.plan, self.n_digested + n_leaves * leaf, totals, levels, rest, around), audit
+        n_digested = self.n_digested + n_leaves * leaf
+        return Stream(self.key, self.plan, n_digested, totals, levels, rest, around, self.seal), audit
 
     @property
     def n_nodes(self) -> int:
@@ -282,7 +304,7 @@ class Stream:
     @property
     def _leaf_number(self) -> int:
         """Number of the leaf that the buffer is going to fill."""
-        return self.n_digested // self.plan.leaf
+        return self.seal.leaf + (self.n_digested - self.seal.n_nodes) // self.plan.leaf
 
     def _leaf(self, nodes: Nodes, i: int) -> Nodes:
         """Nodes of the i-th leaf of what waits in the buffer and the given nodes."""
@@ -307,11 +329,14 @@ class Stream:
 
     def _take_together(self, levels: list[list[Nodes]], n_leaves: int) -> None:
         """Make one coreset of fan_in of the same level, as long as there are so many."""
-        fan_in, level = self.plan.fan_in, 0
+        fan_in, seal, level = self.plan.fan_in, self.seal, 0
+        n_ever = n_leaves - seal.leaf
         while level < len(levels):
-            full = len(levels[level]) // fan_in
-            # Coresets of this level that there have ever been, and so the number of the first new one.
-            first_new = n_leaves // fan_in ** (level + 1) - full
+            # Coresets of this level that there have ever been since the seal, and groups of them. Numbers of groups
+            # before the seal are below that of its leaf.
+            n_ever += level == seal.level and seal.n_nodes > 0
+            full, n_ever = len(levels[level]) // fan_in, n_ever // fan_in
+            first_new = seal.leaf + n_ever - full
             pieces = [(i, i + 1) for i in range(full)]
             for coreset in _parallel.run(self._group, pieces, levels[level], level + 1, first_new):
                 _place(levels, level + 1, coreset)
@@ -354,6 +379,23 @@ class Stream:
         distances = around.distances(waiting)
         sizes = around.after(waiting, distances).sizes(waiting, distances)
         return audit.added(waiting, self._uniforms(self._leaf_number, len(waiting)), sizes)
+
+    def sealed(self) -> "Stream":
+        """The same stream with all that was read as one coreset; the buffer must be in the audit sample already."""
+        if self.n_nodes == 0:
+            return self
+        waiting, around = self.waiting(), self.surroundings
+        if waiting is not None:
+            around = around or Surroundings.around(waiting)
+            around = around.after(waiting, around.distances(waiting))
+        level = max(0, len(self.levels) - 1)
+        seal = Seal(self.n_nodes, self._leaf_number + (waiting is not None), level)
+        if self.key.height > 0:  # a block, which does not go on
+            seal = Seal()
+        levels: list[list[Nodes]] = []
+        _place(levels, level, united([self]))
+        buffer = Buffer.of(None, self.thinning)
+        return Stream(self.key, self.plan, self.n_nodes, self.all_totals(), levels, buffer, around, seal)
 
     def all_totals(self) -> Totals:
         """Sums over all nodes read."""

@@ -468,6 +468,32 @@ class Summary:
 
     # -- copies and files -------------------------------------------------------------------------------------------
 
+    def sealed(self) -> "Summary":
+        """The same summary with nothing in it but its coreset and its audit sample, to be saved in a small file.
+
+        :func:`probi.solve` finds the same centers for it. It can be merged and updated like any other, and then errs
+        about as little, but it is not the same to the bit as a stream that was never sealed: each seal is one more
+        reduction of all that was read. Between ``size`` nodes and those that fit the buffer, costs are no longer exact
+        but estimated. Of merged shards each keeps a coreset of its own, for merges to come.
+
+        Returns
+        -------
+        Summary
+            A new one; this one stays as it is.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import probi
+        >>> summary = probi.Summary(n_clusters=2, random_state=0)
+        >>> summary.update(probi.Nodes.from_points(np.random.default_rng(0).normal(size=(10_000, 2))))
+        >>> summary.n_retained, summary.sealed().n_retained
+        (1200, 400)
+        """
+        with self._lock:
+            streams = [stream.sealed() for stream in self._streams]
+            return Summary.__new__(Summary)._set(self._plan, streams, self._whole_audit(), copy.deepcopy(self.about))
+
     def _snapshot(self) -> "Summary":
         """The same state, which further updates of this one do not touch."""
         with self._lock:

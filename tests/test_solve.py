@@ -1,5 +1,9 @@
 """solve: how good its answers are, what must not matter to them, and what it refuses."""
 
+import re
+import threading
+import time
+
 import naive
 import numpy as np
 import pytest
@@ -341,10 +345,40 @@ def test_extreme_weights_change_nothing(preset, factor):
     assert_allclose(scaled.cost / factor, plain.cost, rtol=1e-4)
 
 
-def test_verbose_prints_a_line_a_start(capsys):
-    solve(Nodes.from_dense(blobs(n=50)[0]), 3, n_init=2, random_state=0, verbose=1)
-    printed = capsys.readouterr().out
-    assert all(f"start {number}/2: cost" in printed for number in (1, 2))
+@pytest.mark.parametrize("preset", PRESETS)
+def test_verbose_prints_what_is_done(capsys, preset):
+    nodes = Nodes.from_dense(blobs(n=50)[0])
+    result = solve(nodes, 3, n_init=2, preset=preset, random_state=0, verbose=1)
+    lines = capsys.readouterr().out.splitlines()
+    parts = ["start 1 of 2", "start 2 of 2"]
+    parts += [] if preset == "paper" else ["swaps from start 1", "swaps from start 2", "all realizations"]
+    assert sorted(line.partition(":")[0] for line in lines) == sorted(parts)
+    assert all(re.fullmatch(r".*: cost [\d.e+]+ after \d+ (round|swap)s?", line) for line in lines)
+    solve(nodes, 3, n_init=2, preset=preset, random_state=0, verbose=2)
+    more = capsys.readouterr().out.splitlines()
+    assert set(lines) < set(more)
+    assert any(re.fullmatch(r"start 2 of 2, round 1: cost [\d.e+]+", line) for line in more)
+    steps = []
+    found = solve(nodes, 3, n_init=2, preset=preset, random_state=0, on_progress=steps.append)
+    assert capsys.readouterr().out == ""
+    assert sorted(map(str, steps)) == sorted(more)
+    assert found.cost == result.cost
+
+
+@pytest.mark.parametrize("what", ["start", "swaps", "nodes"])
+def test_an_interrupt_ends_all_threads_at_their_next_step(what):
+    told = []
+
+    def stop(step):
+        told.append(step)
+        if step.what == what and threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+
+    with _parallel.limited(2), pytest.raises(KeyboardInterrupt):
+        solve(Nodes.from_dense(blobs(n=400)[0]), 8, n_init=6, random_state=0, on_progress=stop)
+    n_told = len(told)
+    time.sleep(0.1)
+    assert len(told) == n_told
 
 
 # -- errors -----------------------------------------------------------------------------------------------------------

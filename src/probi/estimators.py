@@ -15,6 +15,7 @@ from probi._random import seed_of
 from probi.distances import assign, expected_cost, expected_distances
 from probi.errors import InputError
 from probi.nodes import Nodes
+from probi.solver.progress import Progress
 from probi.solver.result import Result
 from probi.solver.solve import contradiction, contradictory, few_distinct, finished, solved
 from probi.summary import Summary
@@ -41,7 +42,7 @@ class _KMedian(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, 
         """Solve with the parameters of the estimator; the warning of scikit-learn if clusters stay empty."""
         result = solved(
             source, self.n_clusters, self.n_init, self.preset, self.init, self.max_iter, self.tol, random_state,
-            self.verbose,
+            Progress(verbose=self.verbose),
         )  # fmt: skip
         if result.n_distinct < self.n_clusters:
             warnings.warn(few_distinct(result), ConvergenceWarning, stacklevel=3)
@@ -226,7 +227,7 @@ class PLloyd(_KMedian):
         Threads; -1 means one a core, -2 one less. None: the environment variable PROBI_NUM_THREADS or OMP_NUM_THREADS,
         else one a core.
     verbose : int, default=0
-        1 prints a line a start.
+        1 prints a line for each start, 2 for each round too.
 
     Attributes
     ----------
@@ -354,7 +355,7 @@ class PROBI(_KMedian):
     n_jobs : int, default=None
         Threads, as in :class:`PLloyd`.
     verbose : int, default=0
-        1 prints a line a start.
+        1 prints a line for each start, 2 for each round too.
 
     Attributes
     ----------

@@ -198,6 +198,9 @@ class Seal(NamedTuple):
     level: int = 0
 
 
+NEVER_SEALED = Seal()
+
+
 class _Digest(NamedTuple):
     """All that is known of a leaf."""
 
@@ -236,7 +239,7 @@ class Stream:
     levels: list[list[Nodes]] = field(default_factory=list)
     buffer: Buffer = field(default_factory=Buffer)
     surroundings: Surroundings | None = None
-    seal: Seal = Seal()
+    seal: Seal = NEVER_SEALED
     _waiting: Nodes | None = None
 
     def updated(self, nodes: Nodes, audit: AuditSample) -> tuple["Stream", AuditSample]:
@@ -380,10 +383,8 @@ class Stream:
         sizes = around.after(waiting, distances).sizes(waiting, distances)
         return audit.added(waiting, self._uniforms(self._leaf_number, len(waiting)), sizes)
 
-    def sealed(self) -> "Stream":
+    def sealed(self, coreset: Nodes) -> "Stream":
         """The same stream with all that was read as one coreset; the buffer must be in the audit sample already."""
-        if self.n_nodes == 0:
-            return self
         waiting, around = self.waiting(), self.surroundings
         if waiting is not None:
             around = around or Surroundings.around(waiting)
@@ -391,9 +392,9 @@ class Stream:
         level = max(0, len(self.levels) - 1)
         seal = Seal(self.n_nodes, self._leaf_number + (waiting is not None), level)
         if self.key.height > 0:  # a block, which does not go on
-            seal = Seal()
+            seal = NEVER_SEALED
         levels: list[list[Nodes]] = []
-        _place(levels, level, united([self]))
+        _place(levels, level, coreset)
         buffer = Buffer.of(None, self.thinning)
         return Stream(self.key, self.plan, self.n_nodes, self.all_totals(), levels, buffer, around, seal)
 

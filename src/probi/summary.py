@@ -265,7 +265,7 @@ class Summary:
                     shard = min(a.key, b.key, key=lambda key: key.height).number
                     raise InputError(
                         f"Both summaries hold shard {shard} of the same seed: nodes would count twice, or share their "
-                        "random numbers. Number the parts of the data: Summary(..., shard=0), Summary(..., shard=1)."
+                        "random numbers. Read one of the parts again under a number of its own: shard (--shard)."
                     )
 
     # -- what comes out ---------------------------------------------------------------------------------------------
@@ -491,7 +491,11 @@ class Summary:
         (1200, 400)
         """
         with self._lock:
-            streams = [stream.sealed() for stream in self._streams]
+            alone = len(self._streams) == 1
+            streams = [
+                stream.sealed(self.coreset() if alone else united([stream])) if stream.n_nodes else stream
+                for stream in self._streams
+            ]
             return Summary.__new__(Summary)._set(self._plan, streams, self._whole_audit(), copy.deepcopy(self.about))
 
     def _snapshot(self) -> "Summary":

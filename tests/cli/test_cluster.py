@@ -1,7 +1,9 @@
 """probi cluster: files in, a folder of results out; the same as the library called directly."""
 
+import errno
 import gzip
 import json
+import os
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from table_files import as_nodes, columns_of, csv_text, read_nodes, some_nodes, write
 
 import probi as library
-from probi import Summary, expected_cost, expected_distances, solve
+from probi import Summary, _files, expected_cost, expected_distances, solve
 
 N = 3000  # more than the audit sample holds, so that costs have an error
 PLAIN = some_nodes("long", n=N)
@@ -68,7 +70,8 @@ def test_the_same_as_in_the_library(path, tmp_path, capsys):
     # The file of the summary is the summary, but for what the command line knows about it.
     saved = Summary.load(out / "summary.probi")
     assert saved.about.pop("space") == {"features": ["x0", "x1"], "lonlat": None, "scale": None}
-    assert saved.to_bytes() == summary.to_bytes()
+    assert saved.about.pop("reading")["layout"] == "long"
+    assert saved.to_bytes() == summary.sealed().to_bytes()
 
 
 def test_result_json_says_how_it_came_about(path, tmp_path, capsys):
@@ -315,15 +318,41 @@ def test_standard_input_gz_and_a_file_are_the_same(path, tmp_path, capsys, monke
     assert all(other == first for other in others)
 
 
+@pytest.mark.parametrize("name", ["assignment.parquet", "centers.parquet", "result.json", "summary.probi"])
+def test_what_was_found_is_shown_also_on_a_full_disk(path, tmp_path, capsys, monkeypatch, name):
+    out, flush = tmp_path / "out", _files._flush
+    expected = probi(capsys, "cluster", path, "-k", 3, *SETTINGS, "-q", "--json").json
+
+    def full(temporary):
+        if name in temporary.name:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        flush(temporary)
+
+    monkeypatch.setattr(_files, "_flush", full)
+    checkpoint = tmp_path / "run.probi"
+    ran = probi(capsys, "cluster", path, "-k", 3, *SETTINGS, "-q", "--json", "-o", out, "--checkpoint", checkpoint)
+    assert (ran.code, ran.err) == (1, f"probi: {out / name}: No space left on device.\n")
+    assert json.loads(ran.out)["cost"] == expected["cost"]
+    assert checkpoint.exists()
+    if name == "summary.probi":  # the largest comes last
+        assert sorted(files_of(out)) == ["assignment.parquet", "centers.csv", "centers.parquet", "result.json"]
+
+
 def test_results_on_standard_output_and_talk_on_standard_error(path, tmp_path, capsys):
     out = tmp_path / "out"
     ran = probi(capsys, "cluster", path, "-k", 3, *SETTINGS, "-o", out)
     assert ran.err.splitlines() == [
         f"{path}: layout long (rows of a node share id); 2 features (x0, x1); probability probability; weight weight.",
-        f"Results are in {out}.",
+        f"Results are in {out}; summary.probi has {(out / 'summary.probi').stat().st_size / 1e3:.0f} kB.",
     ]  # fmt: skip
     head, names, _, *clusters = ran.out.splitlines()
-    assert head.startswith("3 clusters, cost ")
+    # The exact cost first, where the second pass has computed it.
+    values = json.loads((out / "result.json").read_text())
+    assert values["exact_cost"] == values["solutions"][0]["exact_cost"] != values["cost"]
+    estimate = f"{values['cost']:,.6g} ± {values['standard_error']:,.2g}"
+    assert head.startswith(f"3 clusters, cost {values['exact_cost']:,.6g} (the summary's estimate: {estimate}); ")
+    alone = probi(capsys, "cluster", path, "-k", 3, *SETTINGS, "-q").out.splitlines()[0]
+    assert alone.startswith(f"3 clusters, cost {estimate}; ")
     assert names.split() == ["cluster", "mass", "to", "center", "spread", "x0", "x1"]
     assert [line.split()[0] for line in clusters] == ["0", "1", "2"]
     quiet = probi(capsys, "cluster", path, "-k", 3, *SETTINGS, "-o", out, "-q")

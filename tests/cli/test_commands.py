@@ -115,8 +115,22 @@ def test_merge_of_other_spaces_is_refused(summarized, tmp_path, capsys, other):
 def test_merge_of_the_same_shard_is_refused(summarized, tmp_path, capsys):
     a, b = summarized("a.probi", "-q"), summarized("b.probi", "-q")
     said = error_line(probi(capsys, "merge", a, b, "-o", tmp_path / "all.probi", "-q"))
-    assert said.startswith(f"{b}: ")
-    assert "shard" in said
+    assert said.startswith(f"{b}: Both summaries hold shard 0 of the same seed")
+    assert said.endswith("Read one of the parts again under a number of its own: shard (--shard).")
+
+
+def test_summaries_of_cluster_merge(path, tmp_path, capsys):
+    options = ("-k", 2, *LONG, "--size", 40, "--n-init", 1, "--no-assign", "-q", "-o")
+    for shard in range(2):
+        ran = probi(capsys, "cluster", path, "--shard", shard, *options, tmp_path / str(shard))
+        assert ran.code == 0, ran.err
+    parts = [tmp_path / str(shard) / "summary.probi" for shard in range(2)]
+    assert [Summary.load(part).n_retained for part in parts] == [40, 40]  # sealed
+    values = probi(capsys, "merge", *parts, "-o", tmp_path / "all.probi", "--json").json
+    assert values["n_nodes"] == 2 * N
+    assert Summary.load(tmp_path / "all.probi").about["reading"]["layout"] == "long"
+    said = error_line(probi(capsys, "cluster", path, *options, tmp_path / "x", "--shard", 1, "--engine", "dask"))
+    assert said == "--shard goes with --engine local: dask numbers its parts itself."
 
 
 def test_info_of_a_summary(summarized, capsys):
@@ -124,7 +138,8 @@ def test_info_of_a_summary(summarized, capsys):
     summary = Summary.load(path)
     values = probi(capsys, "info", path, "--json").json
     assert values == {
-        "file": str(path), "kind": "summary", "n_nodes": N, "kept": summary.n_retained, "n_clusters": 3, "size": 40,
+        "file": str(path), "kind": "summary", "bytes": path.stat().st_size, "n_nodes": N, "kept": summary.n_retained,
+        "n_clusters": 3, "size": 40,
         "preset": "default", "max_realizations": None, "thinning_bound": None, "mass": summary.mass,
         "spread_cost": summary.spread_cost,
         "lower_bound": summary.lower_bound, "n_features": 2, "features": ["x0", "x1"],
@@ -179,9 +194,9 @@ def test_centers_are_in_the_space_of_what_they_are_evaluated_on(path, summarized
     run = probi(capsys, "cluster", path, *options).json
     on_summary = probi(capsys, "evaluate", out / "summary.probi", "--centers", out / name, "--json").json
     assert on_summary["cost"] == pytest.approx(run["cost"], rel=1e-9)
-    scale = ("--scale", out / "result.json") if name == "centers.csv" else ()
-    on_data = probi(capsys, "evaluate", path, *LONG, "--centers", out / name, *scale, "--json").json
-    assert on_data["cost"] == pytest.approx(run["solutions"][0]["exact_cost"], rel=1e-9)
+    for options in ((), LONG, ("--scale", out / "result.json"), ("--id", "id", "--features", "x*")):
+        on_data = probi(capsys, "evaluate", path, "--centers", out / name, *options, "--json").json
+        assert on_data["cost"] == run["solutions"][0]["exact_cost"]
     plain = summarized("plain.probi", "-q")
     originals = np.column_stack([pq.read_table(out / "centers.parquet")[name] for name in ("x0", "x1")])
     on_plain = probi(capsys, "evaluate", plain, "--centers", out / name, "--json").json
@@ -200,6 +215,7 @@ def test_evaluate_longitude_and_latitude(tmp_path, capsys):
     run = probi(capsys, "cluster", path, "-k", 2, "--lonlat", "lon,lat", "-o", out, "--json").json
     for inputs, name, options in [
         (path, ".", ()),
+        (path, "centers.csv", ()),
         (path, "centers.csv", ("--lonlat", "lon,lat")),
         (out / "summary.probi", ".", ()),
         (out / "summary.probi", "centers.csv", ()),
@@ -250,6 +266,85 @@ def test_assign_where_a_column_holds_points(tmp_path, capsys):
     ran = probi(capsys, "assign", path, "--centers", out, "-o", tmp_path / "a.parquet", "-q")
     assert ran.code == 0, ran.err
     assert pq.read_table(tmp_path / "a.parquet") == pq.read_table(out / "assignment.parquet")
+
+
+def plain_run(tmp_path, capsys, columns, *options):
+    """Results of a run on a file of its own."""
+    path = write(tmp_path / "old.parquet", columns)
+    ran = probi(capsys, "cluster", path, "-k", 2, "--n-init", 1, "-q", "-o", tmp_path / "out", *options)
+    assert ran.code == 0, ran.err
+    return tmp_path / "out"
+
+
+GPS = {
+    "trip": [1, 1, 2, 2, 3, 3, 4, 4], "lon": [10.0, 10.1, 10.2, 10.3, 60.0, 60.1, 60.2, 60.3],
+    "lat": [50.0, 50.1, 50.2, 50.3, 20.0, 20.1, 20.2, 20.3], "share": [0.25, 0.75] * 4,
+}  # fmt: skip
+TRIPS = ("--layout", "long", "--id", "trip", "--probability", "share", "--lonlat", "lon,lat")
+
+
+@pytest.mark.parametrize("name", [".", "centers.parquet", "centers.csv"])
+def test_files_are_read_as_the_run_of_the_centers_read_its_own(tmp_path, capsys, name):
+    out = plain_run(tmp_path, capsys, GPS, *TRIPS)
+    values = json.loads((out / "result.json").read_text())
+    assert values["reading"] == {
+        "layout": "long", "group_size": None, "features": ["lon", "lat"], "id": ["trip"], "probability": "share",
+        "weight": None, "lonlat": ["lon", "lat"],
+    }  # fmt: skip
+    assert pq.read_table(out / "assignment.parquet")["trip"].to_pylist() == [1, 2, 3, 4]
+    for options in ((), TRIPS):
+        arguments = ("--centers", out / name, "-o", tmp_path / "a.parquet", "-q", *options)
+        assert probi(capsys, "assign", tmp_path / "old.parquet", *arguments).code == 0
+        assert pq.read_table(tmp_path / "a.parquet") == pq.read_table(out / "assignment.parquet")
+    # A summary hands it on to the centers that are found for it.
+    again = tmp_path / "again"
+    assert probi(capsys, "solve", out / "summary.probi", "-k", 2, "--n-init", 1, "-q", "-o", again).code == 0
+    assert (again / "centers.parquet").read_bytes() == (out / "centers.parquet").read_bytes()
+    new = write(tmp_path / "new.csv", GPS | {"trip": [7, 7, 8, 8, 9, 9, 10, 10]})
+    assert probi(capsys, "check", new, "--like", out, "--json").json["counts"]["nodes"] == 4
+    assert probi(capsys, "convert", new, "--like", out, "-o", tmp_path / "n.csv", "-q", "--json").json["n_nodes"] == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--layout", "points"), "As layout, points is given, but the run in {} read long. "),
+        (("--group-size", "2"), "As group size, 2 is given, but the run in {} read none. "),
+        (("--id", "lat"), "As id, lat is given, but the run in {} read trip. "),
+        (("--probability", "lat"), "As probability, lat is given, but the run in {} read share. "),
+        (("--weight", "share"), "As weight, share is given, but the run in {} read none. "),
+        (("--features", "lat,lon"), "As features, {new} has lat, lon, but the run in {} read lon, lat. "),
+        (("--lonlat", "lat,lon"), "As longitude and latitude, lat, lon is given, but the run in {} read lon, lat. "),
+    ],
+)
+def test_an_option_that_contradicts_the_run_of_the_centers(tmp_path, capsys, options, says):
+    out, new = plain_run(tmp_path, capsys, GPS, *TRIPS), tmp_path / "old.parquet"
+    for command in ("evaluate", "check"):
+        results = ("--centers", out) if command == "evaluate" else ("--like", out)
+        said = error_line(probi(capsys, command, new, *results, "-q", *options))
+        assert said.startswith(says.format(out, new=new)), said
+
+
+def test_columns_that_a_run_did_not_have_are_not_guessed(tmp_path, capsys):
+    out = plain_run(tmp_path, capsys, {"x": [1.0, 2.0, 9.0]})
+    new = write(tmp_path / "new.csv", {"x": [1.0, 2.0, 9.0], "weight": [70, 80, 60]})
+    said = error_line(probi(capsys, "evaluate", new, "--centers", out, "-q"))
+    assert said.startswith(f"As weight, {new} has weight, but the run in {out} read none.")
+
+
+def test_centers_in_degrees_without_their_run(tmp_path, capsys):
+    out = plain_run(tmp_path, capsys, GPS, *TRIPS)
+    (tmp_path / "mine.csv").write_bytes((out / "centers.csv").read_bytes())
+    arguments = ("evaluate", tmp_path / "old.parquet", *TRIPS[:-2], "--centers", tmp_path / "mine.csv", "-q")
+    said = error_line(probi(capsys, *arguments))
+    assert "has the columns lon and lat, but does not say how distances were measured" in said
+    assert said.endswith("--lonlat lon,lat.")
+    assert probi(capsys, *arguments, "--lonlat", "lon,lat").code == 0
+    # Moved by hand: the space is still that of the folder.
+    table = (out / "centers.csv").read_text().splitlines()
+    (out / "centers.csv").write_text("\n".join(table[:2] + table[1:2]))
+    moved = probi(capsys, "evaluate", tmp_path / "old.parquet", "--centers", out / "centers.csv", "--json", "-q").json
+    assert moved["cost"] > 1000.0  # kilometres
 
 
 def test_assign_takes_the_features_of_the_centers(path, tmp_path, capsys):

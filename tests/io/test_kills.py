@@ -102,12 +102,13 @@ def test_kills_at_random_moments(data, tmp_path):
     assert not checkpoint.exists()
 
 
-def test_one_interrupt_stops_after_the_batch(data, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_one_interrupt_stops_after_the_batch(data, tmp_path, number):
     path, expected = data
     checkpoint = tmp_path / "run.probi"
     process = start(arguments(path, tmp_path), pause=0.02)
     wait_for(checkpoint.exists)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     ran = end(process)
     assert ran.code == 1
     assert ran.out == ""

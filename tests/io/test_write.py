@@ -31,7 +31,11 @@ def test_centers_to_parquet_and_back_bit_by_bit(tmp_path, k):
 
 @pytest.mark.parametrize("k", [2, 3])
 def test_centers_as_csv_are_in_original_units(tmp_path, k):
-    write_centers(tmp_path, RESULTS, SPACE)
+    write_centers(tmp_path, RESULTS, SPACE, {"layout": "points"})
+    beside = read_centers(tmp_path / "centers.csv", k)
+    assert_array_equal(beside.coordinates, RESULTS[k - 2].centers)
+    assert (beside.space, beside.reading) == (SPACE, {"layout": "points"})
+    (tmp_path / "centers.parquet").unlink()
     found = read_centers(tmp_path / "centers.csv", k)
     assert_allclose(found.coordinates, RESULTS[k - 2].centers * [2.0, 0.1], rtol=1e-14)
     assert (found.space, found.features) == (None, ("x", "y"))
@@ -44,8 +48,9 @@ def test_centers_on_the_sphere(tmp_path):
     table = pq.read_table(tmp_path / "centers.parquet")
     assert table.column_names[2:5] == ["lon", "h", "lat"]
     assert_allclose(sorted(table["lon"].to_pylist()), [-170, 10], atol=0.01)
-    assert_allclose(space.coordinates(read_centers(tmp_path / "centers.csv").coordinates),
-                    read_centers(tmp_path).coordinates, rtol=1e-9)  # fmt: skip
+    exact = read_centers(tmp_path).coordinates
+    (tmp_path / "centers.parquet").unlink()
+    assert_allclose(space.coordinates(read_centers(tmp_path / "centers.csv").coordinates), exact, rtol=1e-9)
 
 
 def test_any_table_of_features_holds_centers(tmp_path):

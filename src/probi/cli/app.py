@@ -2,6 +2,7 @@
 
 import functools
 import os
+import signal
 import sys
 from collections.abc import Callable
 from importlib.abc import MetaPathFinder
@@ -82,6 +83,8 @@ def main() -> None:
     arguments = sys.argv[1:]
     if not any(argument.startswith("--engine") for argument in arguments):
         sys.meta_path.insert(0, _Without(NEEDLESS))
+    # As Ctrl-C: what was begun is left as it was, and the last line says so.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     code = run(arguments)
     try:
         sys.stdout.flush()

@@ -27,6 +27,7 @@ def cluster(
     size: opt.Size = None,
     preset: opt.Preset = "default",
     max_realizations: opt.MostRealizations = None,
+    shard: opt.Shard = 0,
     n_init: opt.Starts = None,
     assign: Annotated[
         bool, typer.Option("--assign/--no-assign", help="Read a second time and write assignment.parquet.")
@@ -48,12 +49,12 @@ def cluster(
     from probi.cli.jobs import cluster_files
     from probi.cli.work import stoppable
 
-    elsewhere = Elsewhere.checked(engine, workers, part_size, checkpoint)
+    elsewhere = Elsewhere.checked(engine, workers, part_size, checkpoint, shard)
     with stoppable(checkpoint, can_go_on=elsewhere is None):
         cluster_files(
             Talk(quiet), files, opt.numbers_of_clusters(clusters), reading, output, seed=seed, size=size,
-            preset=preset, max_realizations=max_realizations, n_init=n_init, assign=assign, checkpoint=checkpoint,
-            every=checkpoint_every, elsewhere=elsewhere, as_json=json,
+            preset=preset, max_realizations=max_realizations, shard=shard, n_init=n_init, assign=assign,
+            checkpoint=checkpoint, every=checkpoint_every, elsewhere=elsewhere, as_json=json,
         )  # fmt: skip
 
 
@@ -72,7 +73,7 @@ def summarize(
     size: opt.Size = None,
     preset: opt.Preset = "default",
     max_realizations: opt.MostRealizations = None,
-    shard: Annotated[int, typer.Option(min=0, help="Number of this part of the data, for probi merge.")] = 0,
+    shard: opt.Shard = 0,
     checkpoint: opt.Checkpoint = None,
     checkpoint_every: opt.Every = opt.EVERY,
     json: opt.Json = False,
@@ -89,14 +90,20 @@ def summarize(
 
 @opt.examples(
     "probi merge monday.probi tuesday.probi -o week.probi",
+    "probi merge monday/summary.probi tuesday/summary.probi -o week.probi",
 )
 def merge(
-    summaries: Annotated[list[Path], typer.Argument(metavar="SUMMARY...", help="Files of probi summarize.")],
+    summaries: Annotated[
+        list[Path], typer.Argument(metavar="SUMMARY...", help="Files of probi summarize, or summary.probi of results.")
+    ],
     output: Annotated[Path, typer.Option("-o", "--output", help="File for the summary of all.")],
     json: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Merge summaries of parts of the data into one of all of it; their order does not matter."""
+    """Merge summaries of parts of the data into one of all of it; their order does not matter.
+
+    Each part needs a number of its own: --shard of probi summarize and probi cluster.
+    """
     from probi.cli.jobs import merge_summaries
 
     merge_summaries(summaries, output, json)

@@ -30,7 +30,7 @@ class Elsewhere:
 
     @classmethod
     def checked(
-        cls, engine: str, workers: str | None, part_megabytes: int, checkpoint: Path | None
+        cls, engine: str, workers: str | None, part_megabytes: int, checkpoint: Path | None, shard: int = 0
     ) -> "Elsewhere | None":
         """What the user asks for; None for this process. What does not go together is an error."""
         if engine == "local":
@@ -41,6 +41,8 @@ class Elsewhere:
             raise InputError(
                 f"--checkpoint goes with --engine local: {engine} itself repeats what a lost worker was to do."
             )
+        if shard:
+            raise InputError(f"--shard goes with --engine local: {engine} numbers its parts itself.")
         if workers is not None and re.fullmatch(r"0+|-.*|\d+\.\d*", workers):
             raise InputError(f"--workers is {workers}, but must be a number above 0, or the address of a scheduler.")
         return cls(engine, workers, part_megabytes)

@@ -11,19 +11,25 @@ from probi.io.options import Options
 
 
 @opt.examples(
-    "probi assign new.parquet --layout groups --group-size 10 --centers out -o new_assignment.parquet",
+    "probi assign new.parquet --centers out -o new_assignment.parquet",
 )
 @opt.reads_nodes
 def assign(
     files: opt.Files,
     centers: opt.Centers,
-    output: Annotated[Path, typer.Option("-o", "--output", help="File for the assignment; its ending says the format.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="File for the assignment; its ending says the format.")
+    ],
     reading: Options,
     clusters: Annotated[int | None, typer.Option("-k", "--clusters", help="Which centers, of several.")] = None,
     json: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Say which node belongs to which center, for centers from anywhere."""
+    """Say which node belongs to which center, for centers from anywhere.
+
+    Files are read as the run that found the centers read its own: layout, ids, probabilities, longitude and latitude,
+    scales. An option that contradicts it is an error.
+    """
     from probi.cli.views import assign_to_file
 
     assign_to_file(Talk(quiet), files, centers, clusters, reading, output, json)
@@ -31,7 +37,8 @@ def assign(
 
 @opt.examples(
     "probi evaluate week.probi --centers out",
-    "probi evaluate covertype.parquet --layout groups --group-size 10 --centers out/centers.csv",
+    "probi evaluate new.parquet --centers out",
+    "probi evaluate covertype.parquet --layout groups --group-size 10 --centers mine.csv",
 )
 @opt.reads_nodes
 def evaluate(
@@ -42,7 +49,10 @@ def evaluate(
     json: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Say what centers cost: exactly on files of nodes, with an error bar on a summary."""
+    """Say what centers cost: exactly on files of nodes, with an error bar on a summary.
+
+    Files are read as the run that found the centers read its own, as in probi assign.
+    """
     from probi.cli.views import evaluate_centers
 
     evaluate_centers(Talk(quiet), files, centers, clusters, reading, json)
@@ -62,18 +72,20 @@ def info(files: opt.Files, reading: Options, json: opt.Json = False, quiet: opt.
 
 @opt.examples(
     "probi check sensors.csv --layout long --id sensor",
+    "probi check new.csv --like out",
 )
 @opt.reads_nodes
 def check(
     files: opt.Files,
     reading: Options,
+    like: opt.Like = None,
     json: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
     """Name every row that cannot be used, and count them; exit with 2 if there are any."""
     from probi.cli.views import check_rows
 
-    check_rows(Talk(quiet), files, reading, json)
+    check_rows(Talk(quiet), files, reading, like, json)
 
 
 @opt.examples(
@@ -85,10 +97,11 @@ def convert(
     output: Annotated[Path, typer.Option("-o", "--output", help="File; its ending says the format.")],
     reading: Options,
     to: Annotated[Literal["points", "groups", "long", "nested"], typer.Option("--to", help="Layout.")] = "nested",
+    like: opt.Like = None,
     json: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
     """Write nodes in another layout or format."""
     from probi.cli.views import convert_nodes
 
-    convert_nodes(Talk(quiet), files, reading, output, to, json)
+    convert_nodes(Talk(quiet), files, reading, like, output, to, json)

@@ -11,11 +11,12 @@ from typing import Any
 from probi.cli.elsewhere import Elsewhere
 from probi.cli.options import EVERY
 from probi.cli.outcome import Outcome
-from probi.cli.talk import Talk
+from probi.cli.talk import Talk, size_of_file
 from probi.cli.views import print_summary
 from probi.cli.work import (
     Clock,
     assign_files,
+    check_no_results,
     open_reader,
     results_folder,
     solve_all,
@@ -26,6 +27,7 @@ from probi.cli.work import (
 from probi.engines._work import Recipe
 from probi.errors import InputError
 from probi.io.options import Options
+from probi.io.sources import find_sources
 from probi.summary import Summary
 
 
@@ -40,6 +42,7 @@ def cluster_files(
     size: int | None = None,
     preset: str = "default",
     max_realizations: int | None = None,
+    shard: int = 0,
     n_init: int | None = None,
     assign: bool = True,
     checkpoint: Path | None = None,
@@ -51,11 +54,13 @@ def cluster_files(
     clock = Clock()
     others = {} if elsewhere is None else elsewhere.parameters
     kept: dict[str, Any] = {"size": size, "preset": preset, "max_realizations": max_realizations}
-    parameters = _parameters(files, reading, k=ks, **kept, n_init=n_init, seed=seed, **others)
-    reader = open_reader(talk, files, reading)
-    summary = Summary(ks[-1], random_state=seed, **kept)
+    parameters = _parameters(files, reading, k=ks, **kept, n_init=n_init, seed=seed, shard=shard, **others)
     if output is not None:
-        results_folder(output, reader)
+        check_no_results(output, find_sources(files, reading.format))
+    reader = open_reader(talk, files, reading)
+    summary = Summary(ks[-1], random_state=seed, shard=shard, **kept)
+    if output is not None:
+        results_folder(output)
     rejects = None if output is None else output / "rejected.csv"
     with contextlib.ExitStack() as stack:
         workers = None if elsewhere is None else stack.enter_context(elsewhere.workers(talk, reader))
@@ -67,29 +72,38 @@ def cluster_files(
         sources = [str(source) for source in reader.sources]
         with clock.timed("solve"):
             results = solve_all(talk, summary, ks, n_init, seed, sources[0])
-        tallies = []
+        tallies, trouble = [], None
         if output is not None and assign and all(source.size is not None for source in reader.sources):
             path = output / "assignment.parquet"
-            with clock.timed("assign"):
-                if workers is None:
-                    tallies = assign_files(talk, reader, results, path)
-                else:
-                    tallies = workers.assign(results, path)
+            try:
+                with clock.timed("assign"):
+                    if workers is None:
+                        tallies = assign_files(talk, reader, results, path)
+                    else:
+                        tallies = workers.assign(results, path)
+            except OSError as error:  # such as a full disk: what was found is still shown
+                trouble = error
         elif output is not None and assign:
             talk.say("No assignment.parquet: a stream cannot be read twice. Use probi assign on a copy of it.")
     outcome = Outcome(summary, reader.space, results, parameters, seed, clock, sources, counts, tallies)
-    _finish(outcome, output, talk, as_json)
+    _finish(outcome, output, talk, as_json, trouble)
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
 
 
-def _finish(outcome: Outcome, folder: Path | None, talk: Talk, as_json: bool) -> None:
-    """Write the results and show them."""
-    if folder is not None:
-        with talk.progress("Writing"):
-            outcome.write(folder)
-        talk.say(f"Results are in {folder}.")
+def _finish(outcome: Outcome, folder: Path | None, talk: Talk, as_json: bool, trouble: OSError | None = None) -> None:
+    """Write the results and show them; what cannot be written, now or before, is shown all the same."""
+    if folder is not None and trouble is None:
+        try:
+            with talk.progress("Writing"):
+                outcome.write(folder)
+            size = (folder / "summary.probi").stat().st_size
+            talk.say(f"Results are in {folder}; summary.probi has {size_of_file(size)}.")
+        except OSError as error:
+            trouble = error
     outcome.tell(as_json)
+    if trouble is not None:
+        raise trouble
 
 
 def _parameters(files: list[str], reading: Options, **others: Any) -> dict[str, Any]:
@@ -121,6 +135,7 @@ def summarize_into(
     summary = Summary(ks[-1], random_state=seed, shard=shard, **kept)
     with stoppable(checkpoint):
         summary, _ = summarize_files(talk, reader, summary, parameters, None, checkpoint, every)
+    summary = summary.sealed()
     summary.save(output)
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)

@@ -47,6 +47,9 @@ MostRealizations = Annotated[
         help="Thin nodes with more realizations when they are read; the cost's error includes it.",
     ),
 ]
+Shard = Annotated[
+    int, typer.Option("--shard", min=0, metavar="N", help="Number of this part of the data, for probi merge.")
+]
 Starts = Annotated[
     int | None, typer.Option("--n-init", metavar="N", help="Starts of the solver; 10, or 1 with --preset paper.")
 ]
@@ -78,6 +81,13 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No talk on standard error, errors excepted.")]
 Centers = Annotated[
     Path, typer.Option("--centers", help="Centers: a results folder, its centers.parquet, or a table of features.")
+]
+
+Like = Annotated[
+    Path | None,
+    typer.Option(
+        "--like", metavar="RESULTS", help="Read as the run of this results folder did.", rich_help_panel=READING
+    ),
 ]
 
 

@@ -5,7 +5,7 @@ import math
 import platform
 import shlex
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -43,6 +43,19 @@ class Outcome:
         return len(self.results) - 1
 
     @cached_property
+    def told(self) -> list[Result]:
+        """The results as people see them first: with the exact cost, where a second pass computed it."""
+        if not self.tallies:
+            return self.results
+        return [
+            replace(
+                result, cost=tally.cost, standard_error=0.0,
+                lower_bound=min(result.lower_bound, tally.cost), spread_cost=min(result.spread_cost, tally.cost),
+            )
+            for result, tally in zip(self.results, self.tallies, strict=True)
+        ]  # fmt: skip
+
+    @cached_property
     def values(self) -> dict[str, Any]:
         """What result.json holds, and --json prints: the same, as memory and time stood at the first of them."""
         summary, space, result = self.summary, self.space, self.results[self.chosen]
@@ -51,6 +64,7 @@ class Outcome:
             "n_clusters": len(result.centers),
             "cost": result.cost,
             "standard_error": result.standard_error,
+            "exact_cost": self.tallies[self.chosen].cost if self.tallies else None,
             "lower_bound": result.lower_bound,
             "spread_cost": result.spread_cost,
             "thinning_bound": result.thinning_bound,
@@ -63,6 +77,7 @@ class Outcome:
             "lonlat": space.lonlat,
             "scale": None if space.scale is None else dict(zip(space.coordinate_names, space.scale, strict=True)),
             "unit": space.unit,
+            "reading": summary.about.get("reading"),
             "summary": {
                 "size": summary.size, "kept": summary.n_retained, "mass": summary.mass, "preset": summary.preset
             },
@@ -100,16 +115,16 @@ class Outcome:
         }
 
     def write(self, folder: Path) -> None:
-        """Write centers, summary, report and result.json into a folder."""
+        """Write centers, result.json, report and summary into a folder; what is small first, should the disk fill."""
+        from probi.cli.story import write_story
+
         if not self.tallies:
             # One of another run would not fit the centers.
             (folder / "assignment.parquet").unlink(missing_ok=True)
-        write_centers(folder, self.results, self.space)
-        self.summary.save(folder / "summary.probi")
-        from probi.cli.story import write_story
-
-        write_story(self, folder / "report.html")
+        write_centers(folder, self.results, self.space, self.summary.about.get("reading"))
         write_json(folder / "result.json", self.values)
+        write_story(self, folder / "report.html")
+        self.summary.sealed().save(folder / "summary.probi")
 
     def tell(self, as_json: bool) -> None:
         """Print the result on standard output."""
@@ -118,8 +133,8 @@ class Outcome:
             return
         if len(self.results) > 1:
             self._tell_costs()
-        result = self.results[self.chosen]
-        print(_headline(result, self.space.unit))
+        result = self.told[self.chosen]
+        print(_headline(result, self.results[self.chosen], self.space.unit))
         names = self.space.features[:4]
         originals = self.space.originals(result.centers)
         clusters, total = result.clusters, result.clusters.mass.sum()
@@ -134,8 +149,7 @@ class Outcome:
 
     def _tell_costs(self) -> None:
         rows = [
-            [str(len(r.centers)), f"{r.cost:,.6g}", f"{r.standard_error:,.2g}", f"{r.excess:,.6g}"]
-            for r in self.results
+            [str(len(r.centers)), f"{r.cost:,.6g}", f"{r.standard_error:,.2g}", f"{r.excess:,.6g}"] for r in self.told
         ]
         print_table(["k", "cost", "±", "beyond spread"], rows)
         print(f"Details below: k = {rows[self.chosen][0]}, the largest; for another, run again with that -k alone.")
@@ -147,15 +161,21 @@ def above_optimum(result: Result) -> float | None:
     return worst / result.lower_bound - 1.0 if result.lower_bound > 0.0 else None
 
 
-def _headline(result: Result, unit: str) -> str:
-    error = f" ± {result.standard_error:,.2g}" if result.standard_error else ""
+def _headline(result: Result, estimated: Result, unit: str) -> str:
+    error = _error_bar(result)
+    if result.cost != estimated.cost and estimated.standard_error:
+        error = f" (the summary's estimate: {estimated.cost:,.6g}{_error_bar(estimated)})"
     share = result.spread_cost / result.cost if result.cost > 0 else 0.0
     spread = f"; {share:.0%} of it is the nodes' own spread" if result.spread_cost else ""
     above = above_optimum(result)
     bound = "" if above is None else f"; at most {above:.1%} above the optimum"
-    cost = f"{result.cost:,.6g}{error}{' ' * bool(unit)}{unit}"
+    cost = f"{result.cost:,.6g}{' ' * bool(unit)}{unit}{error}"
     k = len(result.centers)
     return f"{k} cluster{'s' * (k != 1)}, cost {cost}{spread}{bound}."
+
+
+def _error_bar(result: Result) -> str:
+    return f" ± {result.standard_error:,.2g}" if result.standard_error else ""
 
 
 def command_line() -> str:

@@ -1,6 +1,5 @@
 """report.html of a run."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from probi.cli.outcome import Outcome, command_line
@@ -25,21 +24,13 @@ def write_story(outcome: Outcome, path: Path) -> None:
     )
     write_report(
         path,
-        _exact(outcome),
+        outcome.told,
         outcome.summary.sample(),
         story,
         chosen=outcome.chosen,
         features=outcome.space.features,
         original=outcome.space.originals,
     )
-
-
-def _exact(outcome: Outcome) -> list[Result]:
-    """Results with the costs that a second pass has summed, where there was one."""
-    if not outcome.tallies:
-        return outcome.results
-    pairs = zip(outcome.results, outcome.tallies, strict=True)
-    return [replace(result, cost=tally.cost, standard_error=0.0) for result, tally in pairs]
 
 
 def _numbers(results: list[Result]) -> str:

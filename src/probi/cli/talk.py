@@ -15,6 +15,9 @@ from typing import Any
 # A bar is shown for what takes longer than this.
 PATIENCE_SECONDS = 1.0
 
+# What is done now may change thousands of times a second.
+READABLE_SECONDS = 0.1
+
 
 class Talk:
     """Sentences and progress for people, on standard error; nothing at all if it is to be quiet."""
@@ -56,6 +59,7 @@ class Progress:
         self._what, self._unit = what, unit
         self._start = time.monotonic()
         self._first: int | None = None
+        self._said = 0.0
         self._bar: Any = None
         self._lock = threading.Lock()
         self._timer = threading.Timer(PATIENCE_SECONDS, self._show)
@@ -79,7 +83,16 @@ class Progress:
         if self._bar is None:
             return
         rate = (n_done - self._first) / max(time.monotonic() - self._start, 1e-9)
-        note = f"{n_done:,} {self._unit}, {rate:,.0f} a second, {memory_megabytes():,.0f} MB"
+        self._note(f"{n_done:,} {self._unit}, {rate:,.0f} a second, {memory_megabytes():,.0f} MB", fraction)
+
+    def say(self, what: str, fraction: float | None = None) -> None:
+        """Show what is done now, at this share of all; as often as people can read it."""
+        now = time.monotonic()
+        if self._bar is not None and now - self._said > READABLE_SECONDS:
+            self._said = now
+            self._note(f"{what}, {memory_megabytes():,.0f} MB", fraction)
+
+    def _note(self, note: str, fraction: float | None) -> None:
         self._bar.update(self._task, completed=fraction or 0.0, total=None if fraction is None else 1.0, note=note)
 
     def close(self) -> None:
@@ -98,6 +111,11 @@ def _bar() -> Any:
         TextColumn("{task.description}"), BarColumn(bar_width=20), TaskProgressColumn(),
         TextColumn("{task.fields[note]}"), TimeRemainingColumn(), console=Console(stderr=True), transient=True,
     )  # fmt: skip
+
+
+def size_of_file(n_bytes: int) -> str:
+    """Size of a file, for people."""
+    return f"{n_bytes / 1e6:,.1f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:,.0f} kB"
 
 
 def memory_megabytes() -> float:
@@ -125,7 +143,7 @@ def peak_megabytes() -> float:
 
 
 class Interrupts:
-    """Ctrl-C as a question that the work answers between two batches; the second one ends it at once."""
+    """Ctrl-C, or SIGTERM, as a question that the work answers between two batches; the second ends it at once."""
 
     def __init__(self, talk: Talk) -> None:
         self._talk, self._asked = talk, False
@@ -135,14 +153,15 @@ class Interrupts:
         return self._asked
 
     def __enter__(self) -> "Interrupts":
-        self._before = None
+        self._before: dict[signal.Signals, Any] = {}
         with contextlib.suppress(ValueError):  # not the main thread: nobody can interrupt there
-            self._before = signal.signal(signal.SIGINT, self._note)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._note)
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self._asked:

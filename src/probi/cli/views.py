@@ -4,7 +4,7 @@ Apart from the commands, so that --help loads neither Numba nor pyarrow.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,15 @@ from probi.errors import InputError
 from probi.io.assemble import Batch, Counts
 from probi.io.options import Options
 from probi.io.reader import Reader
-from probi.io.write import Centers, assignment_format, nodes_format, read_centers, write_nodes
+from probi.io.reading import as_before, check_as_before
+from probi.io.space import Space
+from probi.io.write import Centers, assignment_format, nodes_format, read_centers, read_reading, write_nodes
 from probi.nodes import Nodes
 from probi.summary import Summary
+
+# Names, in lower case, of columns that are taken for degrees.
+LONGITUDES = ("lon", "long", "longitude", "lng")
+LATITUDES = ("lat", "latitude")
 
 
 def print_summary(path: Path, summary: Summary, as_json: bool) -> None:
@@ -28,6 +34,7 @@ def print_summary(path: Path, summary: Summary, as_json: bool) -> None:
     values = {
         "file": str(path),
         "kind": "checkpoint" if "checkpoint" in summary.about else "summary",
+        "bytes": path.stat().st_size,
         "n_nodes": summary.n_nodes,
         "kept": summary.n_retained,
         "n_clusters": summary.n_clusters,
@@ -59,31 +66,53 @@ def _shown(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.10g}" if isinstance(value, float) else str(value)
 
 
-def _reader_in_space_of(centers: Centers, talk: Talk, files: list[str], reading: Options) -> tuple[Reader, Any]:
+def _reader_in_space_of(
+    centers: Centers, name: Path, talk: Talk, files: list[str], reading: Options
+) -> tuple[Reader, Any]:
     """Reader that gives coordinates in which the centers stand, and the centers."""
-    _check_scale(centers, reading.scale)
-    if centers.space is not None and centers.space.lonlat is not None:
-        reading = replace(reading, lonlat=centers.space.lonlat)
-    reader = _open_for(centers, talk, files, reading)
-    _check_same_features(centers, reader.columns.features, str(reader.sources[0]))
-    if centers.space is not None:
-        reader.go_on_in(centers.space)
-        return reader, centers.coordinates
-    return reader, reader.space.coordinates(centers.coordinates)
-
-
-def _check_scale(centers: Centers, scale: str) -> None:
-    if centers.space is not None and scale != "none":
-        raise InputError("The centers bring the scales of their own run with them: leave --scale out.")
-    if scale in ("standard", "robust"):
+    if reading.scale in ("standard", "robust"):
         raise InputError(
-            f"--scale {scale} would be estimated from these files, not from those of the centers. Give the scales as a "
-            "file, such as the result.json of the run that found the centers."
+            f"--scale {reading.scale} would be estimated from these files, not from those of the centers. Give the "
+            "scales as a file, such as the result.json of the run that found the centers."
+        )
+    if centers.space is None:
+        _check_degrees(centers, name, reading)
+    elif centers.reading is None and reading.lonlat is None:
+        reading = replace(reading, lonlat=centers.space.lonlat)
+    reader = _open_for(centers, name, talk, files, reading)
+    _check_same_features(centers, reader.columns.features, str(reader.sources[0]))
+    if centers.space is None:
+        return reader, reader.space.coordinates(centers.coordinates)
+    _check_same_space(reader.space, centers.space, name, reading)
+    reader.go_on_in(centers.space)
+    return reader, centers.coordinates
+
+
+def _check_degrees(centers: Centers, name: Path, reading: Options) -> None:
+    """Raise if a table of centers without a space has what seems to be degrees, which are no distances."""
+    degrees = [next((f for f in centers.features if f.lower() in names), None) for names in (LONGITUDES, LATITUDES)]
+    if reading.lonlat is None and None not in degrees:
+        lon, lat = degrees
+        raise InputError(
+            f"{name} has the columns {lon} and {lat}, but does not say how distances were measured. Name the folder "
+            f"of its run, or say that they are degrees: --lonlat {lon},{lat}."
         )
 
 
-def _open_for(centers: Centers, talk: Talk, files: list[str], reading: Options) -> Reader:
-    """Open files with the columns that the centers have as features."""
+def _check_same_space(given: Space, theirs: Space, name: Path, reading: Options) -> None:
+    if given.lonlat != theirs.lonlat:
+        has = "no longitude and latitude" if theirs.lonlat is None else f"{','.join(theirs.lonlat)}"
+        raise InputError(f"--lonlat is {','.join(given.lonlat or ())}, but the run in {name} had {has}. Leave it out.")
+    if reading.scale != "none" and given.scale != theirs.scale:
+        raise InputError(f"--scale {reading.scale} has other scales than the run in {name}. Leave it out.")
+
+
+def _open_for(centers: Centers, name: Path, talk: Talk, files: list[str], reading: Options) -> Reader:
+    """Open files as the run of the centers did, or at least with the columns that they have as features."""
+    if centers.reading is not None:
+        reader = open_reader(talk, files, as_before(reading, centers.reading, str(name)))
+        check_as_before(reader, centers.reading, str(name))
+        return reader
     if reading.features is not None:
         return open_reader(talk, files, reading)
     try:
@@ -118,7 +147,7 @@ def assign_to_file(
 ) -> None:
     """Write which node belongs to which center; see :func:`probi.cli.inspect.assign`."""
     assignment_format(output)
-    reader, places = _reader_in_space_of(read_centers(centers, n_clusters), talk, files, reading)
+    reader, places = _reader_in_space_of(read_centers(centers, n_clusters), centers, talk, files, reading)
     (tally,), counts = assign_reader(talk, reader, [places], output)
     say_what_was_left_out(talk, counts)
     values = {"n_nodes": tally.n_nodes, "cost": tally.cost, "counts": tally.counts.tolist()}
@@ -135,7 +164,7 @@ def evaluate_centers(
         evaluation = summary.evaluate(_coordinates_in(summary, found, files[0]))
         _print(asdict(evaluation), as_json)
         return
-    reader, places = _reader_in_space_of(found, talk, files, reading)
+    reader, places = _reader_in_space_of(found, centers, talk, files, reading)
     (tally,), counts = assign_reader(talk, reader, [places], None)
     say_what_was_left_out(talk, counts)
     _print({"n_nodes": tally.n_nodes, "cost": tally.cost, "standard_error": 0.0}, as_json, counts)
@@ -160,9 +189,19 @@ def describe(files: list[str], reading: Options, as_json: bool) -> None:
     _print({"files": [str(source) for source in reader.sources]} | columns, as_json)
 
 
-def check_rows(talk: Talk, files: list[str], reading: Options, as_json: bool) -> None:
+def _open_like(
+    before: Mapping[str, Any] | None, results: Path | None, talk: Talk, files: list[str], reading: Options
+) -> Reader:
+    """Open files as the run of a folder of results did, if one is named."""
+    reader = open_reader(talk, files, as_before(reading, before, str(results)))
+    check_as_before(reader, before, str(results))
+    return reader
+
+
+def check_rows(talk: Talk, files: list[str], reading: Options, like: Path | None, as_json: bool) -> None:
     """Name every row that cannot be used; see :func:`probi.cli.inspect.check`."""
-    reader = open_reader(talk, files, replace(reading, on_bad="skip"))
+    before = None if like is None else read_reading(like)
+    reader = _open_like(before, like, talk, files, replace(reading, on_bad="skip"))
     counts = Counts()
     found: list[Any] = []
     with talk.progress("Checking") as bar, Interrupts(talk) as interrupts:
@@ -193,10 +232,13 @@ def _name_rejected(batch: Batch, found: list[Any] | None) -> None:
             found.append(rejected._asdict())
 
 
-def convert_nodes(talk: Talk, files: list[str], reading: Options, output: Path, layout: str, as_json: bool) -> None:
+def convert_nodes(
+    talk: Talk, files: list[str], reading: Options, like: Path | None, output: Path, layout: str, as_json: bool
+) -> None:
     """Write nodes in another layout or format; see :func:`probi.cli.inspect.convert`."""
     nodes_format(output)
-    reader = open_reader(talk, files, reading)
+    before = None if like is None else {**read_reading(like), "lonlat": None}  # features are written as they are
+    reader = _open_like(before, like, talk, files, reading)
     if reader.space.scale is not None or reading.scale != "none" or reading.lonlat is not None:
         raise InputError("convert writes features as they are: it takes neither --scale nor --lonlat.")
     weighted = reader.columns.weight is not None

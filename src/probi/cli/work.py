@@ -13,9 +13,11 @@ from probi.io.assign import Tally, assign_all
 from probi.io.checkpoint import Checkpoint
 from probi.io.options import Options
 from probi.io.reader import Reader
+from probi.io.sources import Source
 from probi.io.space import Space
 from probi.io.summarize import summarize
 from probi.io.write import assignment_file
+from probi.solver.progress import Step
 from probi.solver.result import Result
 from probi.solver.solve import solve
 from probi.summary import Summary
@@ -35,14 +37,18 @@ class Clock(dict[str, float]):
         self[step] = round(time.perf_counter() - start, 3)
 
 
-def results_folder(path: Path, reader: Reader | None = None) -> None:
-    """Make a folder, if it is not there; an error if results of an earlier run in it would be read as data."""
-    for source in [] if reader is None else reader.sources:
+def check_no_results(path: Path, sources: Sequence[Source]) -> None:
+    """Raise if results of an earlier run in a folder would be read as data."""
+    for source in sources:
         if source.path is not None and source.path.name in RESULTS and source.path.parent.resolve() == path.resolve():
             raise InputError(
                 f"{source} is a result of an earlier run, which would be read as data. Name another folder for the "
                 "results (-o), or the files to read."
             )
+
+
+def results_folder(path: Path) -> None:
+    """Make a folder, if it is not there."""
     if path.exists() and not path.is_dir():
         raise InputError(f"{path} is a file, but the results need a folder. Name another one: -o.")
     path.mkdir(parents=True, exist_ok=True)
@@ -138,10 +144,14 @@ def solve_all(talk: Talk, summary: Summary, ks: list[int], n_init: int | None, s
         has = f"has {n_nodes:,} node{'s' * (n_nodes != 1)} in all its rows"
         raise InputError(f"{name} {has}, too few for {ks[-1]:,} clusters. Ask for fewer.")
     results = []
-    with talk.progress("Solving", "numbers of clusters") as bar, talk.warnings():
+    with talk.progress("Solving") as bar, talk.warnings():
         for i, k in enumerate(ks):
-            bar.update(i, i / len(ks))
-            results.append(solve(summary, k, n_init=n_init, random_state=seed))
+            share = i / len(ks) if len(ks) > 1 else None
+
+            def show(step: Step, k: int = k, share: float | None = share) -> None:
+                bar.say(f"k = {k}, {step}", share)
+
+            results.append(solve(summary, k, n_init=n_init, random_state=seed, on_progress=show))
     return results
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain, islice
 from typing import Any, NamedTuple, Protocol
 
@@ -49,11 +50,15 @@ class TableFile(Protocol):
     """An opened file."""
 
     schema: pa.Schema
-    first: pa.Table  # some first rows
     total: int | None  # what ``done`` ends at, if known
     # Rows where reading may as well begin as at the start, with the bytes up to the next; one where only that is known.
     pieces: list[tuple[int, int]]
     n_rows: int | None  # where they are known without reading
+
+    @property
+    def first(self) -> pa.Table:
+        """Some first rows."""
+        ...
 
     def chunks(self, columns: Columns, skip: int) -> Iterator[Chunk]:
         """Columns that play a role, from row ``skip`` on."""
@@ -116,9 +121,13 @@ class _Parquet:
         groups = [self._file.metadata.row_group(g) for g in range(self._file.num_row_groups)]
         self._starts = np.concatenate([[0], np.cumsum([group.num_rows for group in groups])]).astype(np.int64)
         self.pieces = [(int(row), group.total_byte_size) for row, group in zip(self._starts, groups, strict=False)]
+
+    @cached_property
+    def first(self) -> pa.Table:
         # By row group and a few rows only: decoding the whole of it would take its memory.
-        batches = self._file.iter_batches(batch_size=1000, row_groups=[0] if self._file.num_row_groups else [])
-        self.first = pa.Table.from_batches(list(islice(batches, 1)), self.schema)
+        with trouble_in(self._source):
+            batches = self._file.iter_batches(batch_size=1000, row_groups=[0] if self._file.num_row_groups else [])
+            return pa.Table.from_batches(list(islice(batches, 1)), self.schema)
 
     def chunks(self, columns: Columns, skip: int) -> Iterator[Chunk]:
         names = columns.used

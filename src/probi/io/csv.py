@@ -24,6 +24,7 @@ from probi.io.sources import Source, standard_input
 from probi.tables.columns import Columns, is_list, is_number
 
 BLOCK = 1 << 22
+HEAD = 1 << 18  # bytes by which types are guessed
 LONGEST_LINE = 1 << 26
 DELIMITERS = ",;\t|"
 
@@ -35,16 +36,17 @@ class CsvFile:
     """A CSV file, a gzipped one, or standard input; opened once, read once."""
 
     def __init__(
-        self, source: Source, delimiter: str | None = None, header: bool | None = None, like: pa.Schema | None = None
-    ) -> None:
-        self._source = source
+        self, source: Source, delimiter: str | None = None, header: bool | None = None, like: pa.Schema | None = None,
+        head: int | None = None,
+    ) -> None:  # fmt: skip
+        self._source, self._head_size = source, min(head or HEAD, HEAD)
         self.total = source.size
         self.pieces, self.n_rows = one_piece(source)
         self._file: Any = None
         if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii()):
             raise InputError(f"the delimiter {delimiter!r} is not one plain character.")
         self._file, self._bytes = _open(source)
-        self.start = block = _first_block(self._bytes)
+        self.start = block = _first_block(self._bytes, head or BLOCK)
         empty = len(block) - len(block.lstrip(b"\r\n"))  # lines before the first one that says something
         self._line = 1 + block.count(b"\n", 0, empty)
         block = block[empty:]
@@ -61,7 +63,7 @@ class CsvFile:
         self.first = pa.table({field.name: pa.array([], field.type) for field in self.schema})
         if block.strip():
             types = {field.name: field.type for field in self.schema}
-            self.first = self._parsed(_head(block, 1 << 16), types)[0]
+            self.first = self._parsed(_head(block, min(self._head_size, 1 << 16)), types)[0]
 
     def __del__(self) -> None:
         self.close()
@@ -75,7 +77,7 @@ class CsvFile:
         """Types by the first block: whole numbers, numbers, lists (as JSON), text; or those of another file."""
         types = dict.fromkeys(self.names, pa.float64())
         if block.strip():
-            table, _ = self._texts(_head(block, 1 << 18), self.names)
+            table, _ = self._texts(_head(block, self._head_size), self.names)
             types = {name: _guessed_type(table[name].combine_chunks()) for name in self.names}
         if like is not None:
             types |= {field.name: field.type for field in like if field.name in types}
@@ -229,12 +231,12 @@ def _open(source: Source) -> tuple[Any, Any]:
     return raw, (_Unzipped(raw) if zipped else raw)
 
 
-def _first_block(file: Any) -> bytes:
+def _first_block(file: Any, size: int) -> bytes:
     """A header and a row at least: a node with long lists may be larger than a block."""
     block = b""
     rows = b""
     while len(block) <= LONGEST_LINE and not rows[: _last_line_end(rows)].strip():
-        more = file.read(BLOCK)
+        more = file.read(size)
         if not more:
             break
         block += more

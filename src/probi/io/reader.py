@@ -3,14 +3,16 @@
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from probi.errors import InputError
-from probi.io.assemble import Assembly, Batch, Counts, Position
+from probi.io.assemble import KINDS_OF_IDS, Assembly, Batch, Counts, Position
 from probi.io.chunks import TableFile, open_file, trouble_in
 from probi.io.options import Options
 from probi.io.prefetch import prefetched
@@ -18,8 +20,13 @@ from probi.io.seen import Seen
 from probi.io.sources import Source, find_sources
 from probi.io.space import N_ESTIMATED, SCALES, Space, read_scale
 from probi.nodes import Nodes
-from probi.tables.columns import Columns, choose_columns, innermost
+from probi.tables.columns import Columns, choose_columns, innermost, is_list, is_number, is_text
 from probi.tables.flat import float_dtype
+
+# Files that are looked at at the same time: on a file system far away most of it is waiting.
+AT_ONCE = 8
+# Bytes of a text that are then read.
+GLANCE = 1 << 12
 
 
 class Known(NamedTuple):
@@ -138,6 +145,7 @@ class Reader:
                 self.columns = self._choose(self._first)
                 self.dtype = self.options.dtype or self._dtype_of(self._first)
                 self._how, self.space = self._start_space()
+            self._look_at_others()
         else:
             self._how = "none"
             self.schema, self.columns, self.dtype, self.space = known
@@ -155,11 +163,44 @@ class Reader:
                 raise InputError(f"{self.sources[0]}: there is no row by which scales could be estimated.")
         return Known(self.schema, self.columns, self.dtype, self.space)
 
-    def _open(self, file: int) -> TableFile:
-        # Types of CSV are guessed, and must not be guessed otherwise in another file.
-        return open_file(
-            self.sources[file], delimiter=self.options.delimiter, header=self.options.header, like=self.schema
-        )
+    def _open(self, file: int, **csv_options: Any) -> TableFile:
+        given = {"delimiter": self.options.delimiter, "header": self.options.header}
+        return open_file(self.sources[file], **given, **csv_options)
+
+    def _look_at_others(self) -> None:
+        """Raise if another file has not the columns of the first one: at once, not when its turn to be read has come.
+
+        No more than the start of a file is read, and of Parquet the end; what can be read only once is not touched.
+        """
+        others = [i for i, source in enumerate(self.sources) if i and source.path is not None and source.path.is_file()]
+        pool = ThreadPoolExecutor(AT_ONCE, "probi-look")
+        try:
+            for _ in pool.map(lambda file: self._check_like_first(file, self._open(file, head=GLANCE)), others):
+                pass
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _check_like_first(self, file: int, opened: TableFile) -> None:
+        """Raise if a file lacks a column of the first one, or holds something else in it."""
+        name, first, columns = self.sources[file], self.sources[0], self.columns
+        missing = [column for column in columns.used if column not in opened.schema.names]
+        if missing:
+            others = [column for column in opened.schema.names if column not in self.schema.names]
+            instead = f" Only {name} has {', '.join(others[:6])}." if others else ""
+            raise InputError(f"{name} has no column {missing[0]!r}, which {first} has.{instead}")
+        if not (opened.first.num_rows if opened.n_rows is None else opened.n_rows):
+            return
+        for column in columns.used:
+            is_id = column in columns.ids and name.format != "csv"
+            before, now = (_kind(schema.field(column).type, is_id) for schema in (self.schema, opened.schema))
+            # Ids in CSV that look like numbers are text where those of the first file are.
+            if None not in (before, now) and before != now and not (before == "text" and name.format == "csv"):
+                raise InputError(
+                    f"{name} has {now} in column {column!r}, where {first} has {before}. Make them the same."
+                )
+        if self.options.dtype is None and self._dtype_of(opened) > self.dtype:
+            before = "the first rows" if name.tables is not None else str(first)
+            raise InputError(f"{name} has features in float64, but {before} in float32. Choose one: --dtype.")
 
     def _dtype_of(self, file: TableFile) -> str:
         """The smallest that holds the features of a file."""
@@ -283,15 +324,9 @@ class Reader:
         if file == 0 and self._first is not None:
             opened, self._first = self._first, None
             return opened
-        opened = self._open(file)
-        missing = [name for name in self.columns.used if name not in opened.schema.names]
-        if missing:
-            raise InputError(f"{self.sources[file]} has no column {missing[0]!r}, which {self.sources[0]} has.")
-        if self.options.dtype is None and opened.first.num_rows and self._dtype_of(opened) > self.dtype:
-            before = "the first rows" if self.sources[file].tables is not None else str(self.sources[0])
-            raise InputError(
-                f"{self.sources[file]} has features in float64, but {before} in float32. Choose one: --dtype."
-            )
+        # Types of CSV are guessed, and must not be guessed otherwise in another file.
+        opened = self._open(file, like=self.schema)
+        self._check_like_first(file, opened)
         return opened
 
     def fraction(self, file: int, done: int, total: int | None) -> float | None:
@@ -304,3 +339,13 @@ class Reader:
         sizes = np.array(self._sizes, float)
         part = sizes[file] * min(1.0, done / total) if total else 0.0
         return float((sizes[:file].sum() + part) / max(1.0, sizes.sum()))
+
+
+def _kind(type: Any, is_id: bool) -> str | None:
+    """What a column holds, in a word; None where that is nothing yet."""
+    type = type.value_type if pa.types.is_dictionary(type) else type
+    if pa.types.is_null(type):
+        return None
+    if is_id:
+        return next((what for what, fits in KINDS_OF_IDS.items() if fits(type)), str(type))
+    return "lists" if is_list(type) else "numbers" if is_number(type) else "text" if is_text(type) else str(type)

@@ -10,6 +10,7 @@ from probi.io.checkpoint import Checkpoint, Saved
 from probi.io.parts import Part
 from probi.io.prefetch import StoppedWaitingError
 from probi.io.reader import Reader
+from probi.io.reading import reading_of
 from probi.io.rejects import Rejects
 from probi.io.seen import Seen
 from probi.summary import Summary
@@ -30,7 +31,7 @@ def summarize(
 ) -> tuple[Summary, Counts]:
     """Read everything into a summary; return it, or the one that a checkpoint goes on with, and the counts.
 
-    Names of the features and the space are left in ``summary.about``. ``is_stopped`` is asked after each batch; if it
+    The space, and what the columns mean, are left in ``summary.about``. ``is_stopped`` is asked after each batch; if it
     says so, a checkpoint is written and StoppedError is raised. Only the ``part`` is read, if one is given.
     """
     saved = checkpoint.load() if checkpoint is not None else None
@@ -76,7 +77,7 @@ def summarize(
         save()
         if stopped:
             raise StoppedError(f"Stopped after {counts.nodes:,} nodes ({counts.rows:,} rows).")
-    summary.about["space"] = reader.space.to_json()
+    summary.about |= {"space": reader.space.to_json(), "reading": reading_of(reader)}
     return summary, counts
 
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,8 +33,8 @@ CENTER_COLUMNS = ("n_clusters", "cluster", "cluster_mass", "cluster_cost", "clus
 # -- centers ----------------------------------------------------------------------------------------------------------
 
 
-def centers_table(results: Sequence[Result], space: Space) -> pa.Table:
-    """A row a center, in original units; the exact coordinates and the space stand in the metadata."""
+def centers_table(results: Sequence[Result], space: Space, reading: Mapping[str, Any] | None = None) -> pa.Table:
+    """A row a center, in original units; exact coordinates, space and how files were read stand in the metadata."""
     columns: dict[str, Any] = {
         "n_clusters": np.concatenate([np.full(len(r.centers), len(r.centers)) for r in results]),
         "cluster": np.concatenate([np.arange(len(r.centers)) for r in results]),
@@ -46,13 +46,15 @@ def centers_table(results: Sequence[Result], space: Space) -> pa.Table:
     if len(columns) != len(CENTER_COLUMNS) + len(space.features):
         raise InputError(f"A feature has one of the names {', '.join(CENTER_COLUMNS)}. Give it another one.")
     coordinates = [result.centers.tolist() for result in results]
-    about = {"space": space.to_json(), "coordinates": coordinates}
+    about = {"space": space.to_json(), "coordinates": coordinates, "reading": reading}
     return pa.table(columns).replace_schema_metadata({"probi": json.dumps(about)})
 
 
-def write_centers(folder: Path, results: Sequence[Result], space: Space) -> None:
+def write_centers(
+    folder: Path, results: Sequence[Result], space: Space, reading: Mapping[str, Any] | None = None
+) -> None:
     """Write centers.parquet and centers.csv."""
-    table = centers_table(results, space)
+    table = centers_table(results, space, reading)
     write_table(folder / "centers.parquet", table)
     with replacing(folder / "centers.csv") as path:
         pacsv.write_csv(table, path)
@@ -60,24 +62,27 @@ def write_centers(folder: Path, results: Sequence[Result], space: Space) -> None
 
 @dataclass(frozen=True)
 class Centers:
-    """Centers of a file: coordinates (k, d), and the space they are in, where the file tells."""
+    """Centers of a file: coordinates (k, d), and, where it tells, their space and how their run read its files."""
 
     coordinates: Array
     space: Space | None
     features: tuple[str, ...]
+    reading: Mapping[str, Any] | None = None
 
 
 def read_centers(path: Path, n_clusters: int | None = None) -> Centers:
-    """Centers that :func:`write_centers` wrote, or any table of features with a row a center."""
+    """Centers that :func:`write_centers` wrote, or any table of features with a row a center.
+
+    Text cannot say in which space centers are. A centers.csv of results is taken for what stands beside it.
+    """
     if path.is_dir():
         path = path / "centers.parquet"
     if not path.is_file():
         raise InputError(f"There is no file {path} with centers.")
-    try:
-        table = pq.read_table(path) if path.suffix == ".parquet" else pacsv.read_csv(path)
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{path}: centers cannot be read: {' '.join(str(error).split())}") from None
+    table = _read_table(path)
     found = _solutions(path, table)
+    if path.name == "centers.csv" and path.with_suffix(".parquet").is_file():
+        found = _in_space_of_results(found, table, path.with_suffix(".parquet"))
     if not found:
         raise InputError(f"{path} has no centers in it.")
     if n_clusters is None and len(found) > 1:
@@ -86,6 +91,36 @@ def read_centers(path: Path, n_clusters: int | None = None) -> Centers:
     if chosen not in found:
         raise InputError(f"{path} has no centers for {chosen} clusters, but for {', '.join(map(str, found))}.")
     return found[chosen]
+
+
+def read_reading(path: Path) -> Mapping[str, Any]:
+    """How the run of a folder of results, or of its centers.parquet, read its files."""
+    path = path / "centers.parquet" if path.is_dir() else path
+    if not path.is_file() or path.suffix != ".parquet":
+        raise InputError(f"{path} is no centers.parquet of results. Name a folder of probi cluster.")
+    reading = next((centers.reading for centers in _solutions(path, _read_table(path)).values()), None)
+    if reading is None:
+        raise InputError(f"{path} does not say how its run read its files.")
+    return reading
+
+
+def _read_table(path: Path) -> pa.Table:
+    try:
+        return pq.read_table(path) if path.suffix == ".parquet" else pacsv.read_csv(path)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{path}: centers cannot be read: {' '.join(str(error).split())}") from None
+
+
+def _in_space_of_results(found: dict[int, Centers], table: pa.Table, results: Path) -> dict[int, Centers]:
+    """Centers of a centers.csv as those of the centers.parquet beside it: the same ones, or others in their space."""
+    exact = _read_table(results)
+    theirs = _solutions(results, exact)
+    space, reading = next(((c.space, c.reading) for c in theirs.values()), (None, None))
+    if space is None or any(centers.features != space.features for centers in found.values()):
+        return found
+    if table.cast(exact.schema).equals(exact):
+        return theirs
+    return {k: Centers(space.coordinates(c.coordinates), space, c.features, reading) for k, c in found.items()}
 
 
 def _solutions(path: Path, table: pa.Table) -> dict[int, Centers]:
@@ -97,7 +132,8 @@ def _solutions(path: Path, table: pa.Table) -> dict[int, Centers]:
             values = json.loads(about)
             space = Space.from_json(values["space"])
             arrays = [np.array(rows, np.float64).reshape(len(rows), -1) for rows in values["coordinates"]]
-            return {len(array): Centers(array, space, space.features) for array in arrays}
+            reading = values.get("reading")
+            return {len(array): Centers(array, space, space.features, reading) for array in arrays}
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path}: centers cannot be read: {error!r}.") from None
     if not features:

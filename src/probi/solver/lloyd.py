@@ -10,6 +10,7 @@ from probi.distances import Assignment
 from probi.medians import PAPER_RATIO, PAPER_STEPS
 from probi.nodes import Nodes
 from probi.solver.problem import Problem
+from probi.solver.progress import OnRound, silent
 
 Floats = NDArray[np.float64]
 
@@ -59,11 +60,12 @@ class Lloyd:
         return sums
 
 
-def descend(problem: Problem, lloyd: Lloyd, max_iter: int, tol: float) -> int:
+def descend(problem: Problem, lloyd: Lloyd, max_iter: int, tol: float, on_round: OnRound = silent) -> int:
     """Alternate until a round gains less than ``tol`` of the cost; return the number of rounds."""
     for n_rounds in range(1, max_iter + 1):
         before = lloyd.cost
         one_round(problem, lloyd)
+        on_round(n_rounds, lloyd.cost)
         if before - lloyd.cost < tol * lloyd.cost:
             return n_rounds
     return max_iter
@@ -104,7 +106,7 @@ def weiszfeld_moves(sums: Floats, relaxation: float = 1.0) -> Floats:
     return moves * factor[:, None]
 
 
-def p_lloyd(nodes: Nodes, centers: Floats, max_iter: int) -> tuple[Floats, int]:
+def p_lloyd(nodes: Nodes, centers: Floats, max_iter: int, on_round: OnRound = silent) -> tuple[Floats, int]:
     """Rounds of P-LLOYD++ (section 4.4): until no node changes its center, or ``max_iter`` of them.
 
     An empty cluster, of which the paper does not speak, keeps its center.
@@ -116,6 +118,7 @@ def p_lloyd(nodes: Nodes, centers: Floats, max_iter: int) -> tuple[Floats, int]:
         if n_rounds > 1 and np.array_equal(before, lloyd.assignment.labels):
             break
         _paper_medians(lloyd)
+        on_round(n_rounds, lloyd.cost)
     return lloyd.centers, n_rounds
 
 

@@ -7,6 +7,7 @@ from probi import _parallel
 from probi._kernels import candidates as kernels
 from probi.nodes import GRAIN, Nodes
 from probi.solver.problem import Problem, draw
+from probi.solver.progress import OnRound, silent
 
 Floats = NDArray[np.float64]
 
@@ -15,10 +16,10 @@ Floats = NDArray[np.float64]
 N_CANDIDATES = 3
 
 
-def seed(problem: Problem, n_clusters: int, rng: np.random.Generator) -> Floats:
+def seed(problem: Problem, n_clusters: int, rng: np.random.Generator, on_round: OnRound = silent) -> Floats:
     """Greedy D-sampling on certain nodes: draw by excess cost, keep the candidate that saves most.
 
-    The first center is drawn by mass.
+    The first center is drawn by mass. ``on_round`` is told round 0 before each center.
     """
     nodes = problem.nodes
     pieces = nodes.pieces()
@@ -26,6 +27,7 @@ def seed(problem: Problem, n_clusters: int, rng: np.random.Generator) -> Floats:
     nearest = np.full(len(nodes), np.inf)
     scores = nodes.mass
     for c in range(n_clusters):
+        on_round(0, np.inf)
         chosen = draw(scores, rng.random(N_CANDIDATES if c else 1))
         places = problem.places[chosen].astype(np.float64)
         distances = np.empty((len(nodes), len(places)))

@@ -18,6 +18,7 @@ from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import Nodes
 from probi.solver.lloyd import Lloyd, descend, p_lloyd
 from probi.solver.problem import Problem
+from probi.solver.progress import OnProgress, OnRound, Progress
 from probi.solver.result import Clusters, Evaluation, Result
 from probi.solver.seeding import seed, seed_as_in_paper
 from probi.solver.swaps import NodeSwaps, Swaps
@@ -104,6 +105,7 @@ def solve(
     tol: float = 1e-4,
     random_state: Any = None,
     verbose: int = 0,
+    on_progress: OnProgress | None = None,
 ) -> Result:
     """Find centers with a small expected cost.
 
@@ -127,7 +129,9 @@ def solve(
     random_state : None, int, Generator or RandomState
         The same seed gives the same bits, whatever the number of threads.
     verbose : int, default=0
-        1 prints a line a start.
+        1 prints a line for each start, 2 for each round too.
+    on_progress : callable, default=None
+        Called with what the solver has just done, often and from any thread: an object that prints as a line.
 
     Returns
     -------
@@ -150,7 +154,8 @@ def solve(
     >>> result.cost
     1.25
     """
-    result = solved(source, n_clusters, n_init, preset, init, max_iter, tol, random_state, verbose)
+    progress = Progress(on_progress, verbose)
+    result = solved(source, n_clusters, n_init, preset, init, max_iter, tol, random_state, progress)
     if result.n_distinct < n_clusters:
         warnings.warn(few_distinct(result), SolverWarning, stacklevel=2)
     if contradictory(result):
@@ -192,11 +197,11 @@ def solved(
     max_iter: int | None,
     tol: float,
     random_state: Any,
-    verbose: int,
+    progress: Progress,
 ) -> Result:
     """Solve without a warning; parameters as in :func:`solve`."""
     check_count("n_clusters", n_clusters)
-    options = n_init, init, max_iter, tol, random_state, verbose
+    options = n_init, init, max_iter, tol, random_state, progress
     if isinstance(source, Nodes):
         return _solved_nodes(source, n_clusters, preset, Effort.for_nodes(n_clusters), *options)
     if not hasattr(source, "coreset"):
@@ -229,7 +234,7 @@ def _solved_summary(summary: Summarized, n_clusters: int, preset: str | None, *o
 
 def _solved_nodes(
     nodes: Nodes, n_clusters: int, preset: str | None, effort: Effort, n_init: int | None, init: ArrayLike | None,
-    max_iter: int | None, tol: float, random_state: Any, verbose: int,
+    max_iter: int | None, tol: float, random_state: Any, progress: Progress,
 ) -> Result:  # fmt: skip
     preset = "default" if preset is None else preset
     _check(nodes, n_clusters, preset, n_init, max_iter, tol)
@@ -240,9 +245,9 @@ def _solved_nodes(
     if given is not None and len(given) != n_clusters:
         raise InputError(f"init has {len(given)} centers, but n_clusters is {n_clusters}.")
     if preset == "paper":
-        centers, n_iter = _solve_as_in_paper(nodes, n_clusters, n_init, given, max_iter, rng, verbose)
+        centers, n_iter = _solve_as_in_paper(nodes, n_clusters, n_init, given, max_iter, rng, progress)
     else:
-        centers, n_iter = _solve(nodes, n_clusters, effort, n_init, given, max_iter, tol, rng, verbose)
+        centers, n_iter = _solve(nodes, n_clusters, effort, n_init, given, max_iter, tol, rng, progress)
     return finished(nodes, centers, n_iter, keep_order=given is not None)
 
 
@@ -265,7 +270,7 @@ def _check(nodes: Nodes, n_clusters: int, preset: str, n_init: int | None, max_i
 
 def _solve(
     nodes: Nodes, n_clusters: int, effort: Effort, n_init: int, init: Floats | None, max_iter: int, tol: float,
-    rng: np.random.Generator, verbose: int,
+    rng: np.random.Generator, progress: Progress,
 ) -> tuple[Floats, int]:  # fmt: skip
     problem = Problem.of(nodes)
     lifted = problem.lifted()
@@ -273,39 +278,57 @@ def _solve(
     seeds = [int(rng.integers(2**63)) for _ in range(n_init)]
 
     def start(i: int) -> _Found:
-        centers = seed(lifted, n_clusters, np.random.default_rng(seeds[i])) if init is None else lifted.raised(init)
+        on_round = progress.rounds("start", i + 1, n_init)
+        rng = np.random.default_rng(seeds[i])
+        centers = seed(lifted, n_clusters, rng, on_round) if init is None else lifted.raised(init)
         tried = Lloyd(lifted.nodes, centers)
-        n_rounds = descend(lifted, tried, max_iter, START_TOL)
-        if verbose:
-            print(f"start {i + 1}/{n_init}: cost of medians {tried.cost:.6g} after {n_rounds} rounds")
+        n_rounds = descend(lifted, tried, max_iter, START_TOL, on_round)
+        progress.over("start", i + 1, n_init, n_rounds, tried.cost)
         return _Found(tried.cost, i, tried.centers)
 
-    starts = sorted(_each(start, n_init, alone), key=lambda found: found[:2])
+    starts = sorted(_each(start, n_init, alone, progress), key=lambda found: found[:2])
     if init is None:
         starts = starts[: effort.n_swapped]
         seeds = [int(rng.integers(2**63)) for _ in starts]
-        starts = _each(lambda i: _swapped(lifted, starts[i], effort, seeds[i], verbose), len(starts), alone)
+        starts = _each(
+            lambda i: _swapped(lifted, starts[i], effort, seeds[i], progress, n_init), len(starts), alone, progress
+        )
     best = Lloyd(lifted.nodes, min(starts, key=lambda found: found[:2]).centers)
-    descend(lifted, best, max_iter, tol)
-    known = _on_nodes(problem, best.centers if init is None else init, max_iter, tol)
+    on_round = progress.rounds("nodes")
+    descend(lifted, best, max_iter, tol, on_round)
+    known = _on_nodes(problem, best.centers if init is None else init, max_iter, tol, on_round)
     if init is None and not nodes.is_certain:
-        known = _from_realizations(problem, known, effort, n_init, max_iter, tol, rng)
+        known = _from_realizations(problem, known, effort, n_init, max_iter, tol, rng, progress)
     final, n_rounds = known
-    if verbose:
-        print(f"nodes: cost {final.cost:.6g} after {n_rounds} rounds")
+    progress.over("nodes", 1, 1, n_rounds, final.cost)
     return final.centers, n_rounds
 
 
-def _each(function: Callable[[int], T], n: int, alone: bool) -> list[T]:
-    """Call with 0 to n - 1, each call on one thread (``alone``) or one after the other, each on all threads."""
-    if alone:
-        return _parallel.run(lambda i, _: function(i), [(i, i + 1) for i in range(n)])
-    return [function(i) for i in range(n)]
+def _each(function: Callable[[int], T], n: int, alone: bool, progress: Progress) -> list[T]:
+    """Call with 0 to n - 1, each call on one thread (``alone``) or one after the other, each on all threads.
+
+    If one fails, or is interrupted, the others do not finish what they are about.
+    """
+
+    def or_stop(i: int, _: int) -> T:
+        try:
+            return function(i)
+        except BaseException:
+            progress.stop()
+            raise
+
+    try:
+        if alone:
+            return _parallel.run(or_stop, [(i, i + 1) for i in range(n)])
+        return [function(i) for i in range(n)]
+    except BaseException:  # also where this thread was waiting for the others
+        progress.stop()
+        raise
 
 
 def _from_realizations(
     problem: Problem, known: tuple[Lloyd, int], effort: Effort, n_init: int, max_iter: int, tol: float,
-    rng: np.random.Generator,
+    rng: np.random.Generator, progress: Progress,
 ) -> tuple[Lloyd, int]:  # fmt: skip
     """Better centers than those known, by starts and swaps among realizations, if there are any.
 
@@ -315,45 +338,44 @@ def _from_realizations(
     k = len(known[0].centers)
     small = problem.nodes.n_realizations * problem.nodes.n_features <= SMALL
     seeds = [int(rng.integers(2**63)) for _ in range(n_init if small else 0)]
+    on_round = progress.rounds("nodes")
 
     def start(i: int) -> tuple[Lloyd, int]:
         centers = seed_as_in_paper(problem.nodes, k, np.random.default_rng(seeds[i]))
-        return _on_nodes(problem, centers, max_iter, tol)
+        return _on_nodes(problem, centers, max_iter, tol, on_round)
 
-    best = min([known, *_each(start, len(seeds), alone=True)], key=lambda found: found[0].cost)
+    best = min([known, *_each(start, len(seeds), True, progress)], key=lambda found: found[0].cost)
     search = NodeSwaps(problem, best[0].centers, rng, effort.least_gain)
     if not search.gain_at_once():
         return best
-    search.run(effort.patience)
-    return min(best, _on_nodes(problem, search.centers, max_iter, tol), key=lambda found: found[0].cost)
+    search.run(effort.patience, on_round)
+    return min(best, _on_nodes(problem, search.centers, max_iter, tol, on_round), key=lambda found: found[0].cost)
 
 
-def _swapped(lifted: Problem, found: _Found, effort: Effort, seed: int, verbose: int) -> _Found:
+def _swapped(lifted: Problem, found: _Found, effort: Effort, seed: int, progress: Progress, n_init: int) -> _Found:
     """Improve a start by swaps."""
     search = Swaps(lifted, found.centers, np.random.default_rng(seed), effort.least_gain)
-    search.run(effort.patience)
-    if verbose:
-        print(f"swaps from {found.start + 1}: cost of medians {search.cost:.6g}")
+    n_tried = search.run(effort.patience, progress.rounds("swaps", found.start + 1, n_init))
+    progress.over("swaps", found.start + 1, n_init, n_tried, search.cost)
     return _Found(search.cost, found.start, search.centers)
 
 
-def _on_nodes(problem: Problem, centers: Floats, max_iter: int, tol: float) -> tuple[Lloyd, int]:
+def _on_nodes(problem: Problem, centers: Floats, max_iter: int, tol: float, on_round: OnRound) -> tuple[Lloyd, int]:
     lloyd = Lloyd(problem.nodes, np.ascontiguousarray(centers[:, : problem.nodes.n_features]))
-    return lloyd, descend(problem, lloyd, max_iter, tol)
+    return lloyd, descend(problem, lloyd, max_iter, tol, on_round)
 
 
 def _solve_as_in_paper(
     nodes: Nodes, n_clusters: int, n_init: int, init: Floats | None, max_iter: int, rng: np.random.Generator,
-    verbose: int,
+    progress: Progress,
 ) -> tuple[Floats, int]:  # fmt: skip
     best, best_cost, best_rounds = None, np.inf, 0
     for start in range(n_init):
         stream = np.random.default_rng(rng.integers(2**63))
         centers = seed_as_in_paper(nodes, n_clusters, stream) if init is None else init
-        centers, n_rounds = p_lloyd(nodes, centers, max_iter)
-        cost = finished(nodes, centers, n_rounds, keep_order=True).cost if n_init > 1 or verbose else 0.0
-        if verbose:
-            print(f"start {start + 1}/{n_init}: cost {cost:.6g} after {n_rounds} rounds")
+        centers, n_rounds = p_lloyd(nodes, centers, max_iter, progress.rounds("start", start + 1, n_init))
+        cost = finished(nodes, centers, n_rounds, keep_order=True).cost if n_init > 1 or progress.is_told else 0.0
+        progress.over("start", start + 1, n_init, n_rounds, cost)
         if cost < best_cost:
             best, best_cost, best_rounds = centers, cost, n_rounds
     assert best is not None

@@ -8,6 +8,7 @@ from probi._kernels import candidates as kernels
 from probi.distances import Assignment, expected_distances
 from probi.solver.lloyd import Lloyd, one_round
 from probi.solver.problem import Problem, draw
+from probi.solver.progress import OnRound, silent
 
 Floats = NDArray[np.float64]
 
@@ -35,11 +36,13 @@ class Swaps:
         self._distances = np.empty((n, N_CANDIDATES))
         self._settle(centers)
 
-    def run(self, patience: int) -> Floats:
-        """Try swaps until ``patience`` of them have failed one after the other."""
-        failures = 0
+    def run(self, patience: int, on_swap: OnRound = silent) -> int:
+        """Try swaps until ``patience`` of them have failed one after the other; return how many were tried."""
+        failures = n_tried = 0
         while failures < patience and self.problem.excess(self._nearest).any():
             before, better = (self.cost, self.centers), self._try()
+            n_tried += 1
+            on_swap(n_tried, self.cost)
             if better is not None:
                 self._settle(better)
                 if self.cost < before[0]:
@@ -47,7 +50,7 @@ class Swaps:
                     continue
                 self._settle(before[1])  # rounding gave a gain that is none
             failures += 1
-        return self.centers
+        return n_tried
 
     def _settle(self, centers: Floats) -> None:
         self.centers = centers

@@ -308,13 +308,13 @@ def test_files_are_read_as_the_run_of_the_centers_read_its_own(tmp_path, capsys,
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("--layout", "points"), "As layout, points is given, but the run in {} read long. "),
-        (("--group-size", "2"), "As group size, 2 is given, but the run in {} read none. "),
-        (("--id", "lat"), "As id, lat is given, but the run in {} read trip. "),
-        (("--probability", "lat"), "As probability, lat is given, but the run in {} read share. "),
-        (("--weight", "share"), "As weight, share is given, but the run in {} read none. "),
-        (("--features", "lat,lon"), "As features, {new} has lat, lon, but the run in {} read lon, lat. "),
-        (("--lonlat", "lat,lon"), "As longitude and latitude, lat, lon is given, but the run in {} read lon, lat. "),
+        (("--layout", "points"), "--layout is points, but the run in {} had long. "),
+        (("--group-size", "2"), "--group-size is 2, but the run in {} had none. "),
+        (("--id", "lat"), "--id is lat, but the run in {} had trip. "),
+        (("--probability", "lat"), "--probability is lat, but the run in {} had share. "),
+        (("--weight", "share"), "--weight is share, but the run in {} had none. "),
+        (("--features", "lat,lon"), "{new} would be read with features lat,lon, but the run in {} had lon,lat. "),
+        (("--lonlat", "lat,lon"), "--lonlat is lat,lon, but the run in {} had lon,lat. "),
     ],
 )
 def test_an_option_that_contradicts_the_run_of_the_centers(tmp_path, capsys, options, says):
@@ -325,11 +325,20 @@ def test_an_option_that_contradicts_the_run_of_the_centers(tmp_path, capsys, opt
         assert said.startswith(says.format(out, new=new)), said
 
 
+def test_ids_that_are_only_names_may_be_missing_or_others(tmp_path, capsys):
+    out = plain_run(tmp_path, capsys, {"id": [1, 2, 3], "x": [1.0, 2.0, 9.0]})
+    new = write(tmp_path / "new.csv", {"who": ["a", "b"], "x": [1.0, 9.0]})
+    for options, names in (((), []), (("--id", "who"), ["who"])):
+        ran = probi(capsys, "assign", new, "--centers", out, "-o", tmp_path / "a.parquet", "-q", *options)
+        assert ran.code == 0, ran.err
+        assert pq.read_table(tmp_path / "a.parquet").column_names[1:-4] == names
+
+
 def test_columns_that_a_run_did_not_have_are_not_guessed(tmp_path, capsys):
     out = plain_run(tmp_path, capsys, {"x": [1.0, 2.0, 9.0]})
     new = write(tmp_path / "new.csv", {"x": [1.0, 2.0, 9.0], "weight": [70, 80, 60]})
     said = error_line(probi(capsys, "evaluate", new, "--centers", out, "-q"))
-    assert said.startswith(f"As weight, {new} has weight, but the run in {out} read none.")
+    assert said.startswith(f"{new} would be read with weight weight, but the run in {out} had none. ")
 
 
 def test_centers_in_degrees_without_their_run(tmp_path, capsys):

@@ -37,6 +37,16 @@ def test_rate_and_memory_are_shown(monkeypatch):
     assert re.search(r"[\d,]+ nodes, [\d,]+ a second, [\d,]+ MB", found.getvalue())
 
 
+def test_what_a_solver_does_is_shown(monkeypatch):
+    with terminal(monkeypatch) as found, talk.Talk().progress("Solving") as bar:
+        time.sleep(0.3)
+        for n in range(1000):
+            bar.say(f"start {n} of 1000")
+        time.sleep(0.3)
+    assert re.search(r"start 0 of 1000, [\d,]+ MB", found.getvalue())
+    assert "start 999" not in found.getvalue()  # nobody could read them all
+
+
 def test_what_is_quick_shows_nothing(monkeypatch):
     with terminal(monkeypatch, patience=5.0) as found, talk.Talk().progress("Reading") as bar:
         bar.update(10, 0.5)

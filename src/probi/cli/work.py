@@ -158,8 +158,7 @@ def solve_all(talk: Talk, summary: Summary, ks: list[int], n_init: int | None, s
 def assign_files(talk: Talk, first: Reader, results: list[Result], path: Path) -> list[Tally]:
     """Read everything a second time, and write which node is in which cluster."""
     # The files themselves: a folder or a pattern may mean more by now, such as rejected.csv.
-    reader = Reader([source.path for source in first.sources], first.options)
-    reader.go_on_in(first.space)
+    reader = Reader(first.sources, first.options, first.known())
     tallies, _ = assign_reader(talk, reader, [result.centers for result in results], path)
     return tallies
 

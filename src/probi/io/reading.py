@@ -7,6 +7,7 @@ from typing import Any
 from probi.errors import InputError
 from probi.io.options import Options
 from probi.io.reader import Reader
+from probi.tables.columns import ID_NAMES
 
 # Options that say what a row means.
 MEANING = ("layout", "group_size", "features", "id", "probability", "weight", "lonlat")
@@ -44,7 +45,15 @@ def as_before(options: Options, before: Mapping[str, Any] | None, name: str) -> 
         if value is None or option == "features" or (option == "id" and before["layout"] != "long"):
             continue
         if _listed(value) != _listed(before[option]):
-            raise _contradiction(option, f"{_said(value)} is given", before[option], name)
+            convert = (
+                ", or bring the files into that layout: probi convert" if option in ("layout", "group_size") else ""
+            )
+            raise InputError(
+                f"--{option.replace('_', '-')} is {_said(value)}, but the run in {name} had {_said(before[option])}. "
+                f"Leave the option out{convert}."
+            )
+    if before["layout"] != "long" and set(map(str.lower, before["id"])) <= set(ID_NAMES):
+        before["id"] = []  # found again where there is one
     filled = {option: value if given[option] is None else given[option] for option, value in before.items()}
     lonlat = filled["lonlat"]
     return replace(
@@ -58,15 +67,10 @@ def check_as_before(reader: Reader, before: Mapping[str, Any] | None, name: str)
         return
     for option, value in reading_of(reader).items():
         if option not in ("id", "lonlat") and _listed(value) != _listed(before[option]):
-            raise _contradiction(option, f"{reader.sources[0]} has {_said(value)}", before[option], name)
-
-
-def _contradiction(option: str, now: str, before: Any, name: str) -> InputError:
-    what = {"lonlat": "longitude and latitude"}.get(option, option.replace("_", " "))
-    remedy = "probi convert writes files in another layout" if option in ("layout", "group_size") else "rename columns"
-    return InputError(
-        f"As {what}, {now}, but the run in {name} read {_said(before)}. Read the files alike, or {remedy}."
-    )
+            raise InputError(
+                f"{reader.sources[0]} would be read with {option.replace('_', ' ')} {_said(value)}, but the run in "
+                f"{name} had {_said(before[option])}. Rename or drop columns, or leave --features out."
+            )
 
 
 def _listed(value: Any) -> Any:
@@ -74,10 +78,5 @@ def _listed(value: Any) -> Any:
 
 
 def _said(value: Any) -> str:
-    return (
-        "none"
-        if value in (None, [], ())
-        else ", ".join(map(str, _listed(value)))
-        if not isinstance(value, int)
-        else str(value)
-    )
+    values = _listed(value)
+    return "none" if values in (None, []) else ",".join(map(str, values)) if isinstance(values, list) else str(values)

@@ -18,7 +18,7 @@ from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import Nodes
 from probi.solver.lloyd import Lloyd, descend, p_lloyd
 from probi.solver.problem import Problem
-from probi.solver.progress import OnProgress, OnRound, Progress
+from probi.solver.progress import OnRound, Progress
 from probi.solver.result import Clusters, Evaluation, Result
 from probi.solver.seeding import seed, seed_as_in_paper
 from probi.solver.swaps import NodeSwaps, Swaps
@@ -105,7 +105,7 @@ def solve(
     tol: float = 1e-4,
     random_state: Any = None,
     verbose: int = 0,
-    on_progress: OnProgress | None = None,
+    on_progress: Callable[..., None] | None = None,
 ) -> Result:
     """Find centers with a small expected cost.
 

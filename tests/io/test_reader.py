@@ -14,7 +14,7 @@ from probi import InputError
 
 COLUMNS = {"id": [1, 1, 2], "x": [0.5, 1.0, 2.0], "p": [0.5, 0.5, 1.0]}
 OTHERS = {
-    "renamed": ({"id": [1], "lon": [0.5], "p": [1.0]}, "has no column 'x', which {first} has. Only {last} has lon."),
+    "renamed": ({"id": [1], "lon": [0.5], "p": [1.0]}, "has no column 'x', which {first} has. It has lon instead."),
     "without": ({"id": [1], "x": [0.5]}, "has no column 'p', which {first} has."),
     "text": ({"id": [1], "x": ["a"], "p": [1.0]}, "has text in column 'x', where {first} has numbers."),
     "other ids": ({"id": ["a"], "x": [0.5], "p": [1.0]}, "has text in column 'id', where {first} has "),

@@ -186,7 +186,7 @@ class Reader:
         missing = [column for column in columns.used if column not in opened.schema.names]
         if missing:
             others = [column for column in opened.schema.names if column not in self.schema.names]
-            instead = f" Only {name} has {', '.join(others[:6])}." if others else ""
+            instead = f" It has {', '.join(others[:6])} instead." if others else ""
             raise InputError(f"{name} has no column {missing[0]!r}, which {first} has.{instead}")
         if not (opened.first.num_rows if opened.n_rows is None else opened.n_rows):
             return

@@ -190,11 +190,13 @@ class Reader:
             raise InputError(f"{name} has no column {missing[0]!r}, which {first} has.{instead}")
         if not (opened.first.num_rows if opened.n_rows is None else opened.n_rows):
             return
-        for column in columns.used:
-            is_id = column in columns.ids and name.format != "csv"
+        # In a text, values that do not fit are rows to skip, where that is wanted.
+        of_text = name.format == "csv"
+        for column in columns.used if not (of_text and self.options.on_bad == "skip") else ():
+            is_id = column in columns.ids and not of_text
             before, now = (_kind(schema.field(column).type, is_id) for schema in (self.schema, opened.schema))
             # Ids in CSV that look like numbers are text where those of the first file are.
-            if None not in (before, now) and before != now and not (before == "text" and name.format == "csv"):
+            if None not in (before, now) and before != now and not (before == "text" and of_text):
                 raise InputError(
                     f"{name} has {now} in column {column!r}, where {first} has {before}. Make them the same."
                 )

@@ -117,13 +117,12 @@ def test_a_torn_node_is_noticed_though_one_half_is_left_out(tmp_path, reading):
         tree([files.run(RECIPE, number) for number in range(len(files.parts))])
 
 
-def test_ids_of_another_kind_in_a_later_part(tmp_path):
+def test_ids_of_another_kind_in_a_later_part_are_seen_before_any_worker_starts(tmp_path):
     write(tmp_path / "a.parquet", {"id": [1, 2], "x0": [0.0, 1.0], "p": [1.0, 1.0]})
     write(tmp_path / "b.parquet", {"id": ["1", "3"], "x0": [0.0, 1.0], "p": [1.0, 1.0]})
     for layout in ("long", "points"):
-        files = files_of(tmp_path, layout=layout)
         with pytest.raises(InputError, match=r"b\.parquet has text in column 'id'"):
-            files.run(RECIPE, 1)
+            files_of(tmp_path, layout=layout)
 
 
 def test_a_worker_in_another_folder_reads_the_same_file(tmp_path, monkeypatch):

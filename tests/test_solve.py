@@ -365,6 +365,20 @@ def test_verbose_prints_what_is_done(capsys, preset):
     assert found.cost == result.cost
 
 
+def test_an_error_of_one_thread_is_the_one_that_is_raised():
+    """Not the one by which the others stop."""
+    failed = threading.Event()
+
+    def fail(step):
+        if threading.current_thread() is not threading.main_thread():
+            failed.set()
+            raise MemoryError
+        failed.wait(10)
+
+    with _parallel.limited(2), pytest.raises(MemoryError):
+        solve(Nodes.from_dense(blobs(n=400)[0]), 8, n_init=6, random_state=0, on_progress=fail)
+
+
 @pytest.mark.parametrize("what", ["start", "swaps", "nodes"])
 def test_an_interrupt_ends_all_threads_at_their_next_step(what):
     told = []

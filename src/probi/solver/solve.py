@@ -309,11 +309,13 @@ def _each(function: Callable[[int], T], n: int, alone: bool, progress: Progress)
 
     If one fails, or is interrupted, the others do not finish what they are about.
     """
+    errors: list[BaseException] = []
 
     def or_stop(i: int, _: int) -> T:
         try:
             return function(i)
-        except BaseException:
+        except BaseException as error:
+            errors.append(error)
             progress.stop()
             raise
 
@@ -321,9 +323,9 @@ def _each(function: Callable[[int], T], n: int, alone: bool, progress: Progress)
         if alone:
             return _parallel.run(or_stop, [(i, i + 1) for i in range(n)])
         return [function(i) for i in range(n)]
-    except BaseException:  # also where this thread was waiting for the others
+    except BaseException as error:  # also where this thread was waiting for the others
         progress.stop()
-        raise
+        raise errors[0] if errors else error from None
 
 
 def _from_realizations(

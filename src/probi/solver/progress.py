@@ -72,7 +72,7 @@ class Progress:
         if self._stopped:
             raise KeyboardInterrupt
         if self._verbose > 1 or (self._verbose and step.is_over):
-            print(step, flush=True)
+            print(f"{step}\n", end="", flush=True)  # in one piece, because other threads print too
         if self._on_progress is not None:
             self._on_progress(step)
 

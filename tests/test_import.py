@@ -89,6 +89,30 @@ def test_a_star_brings_the_public_names():
     assert in_a_fresh_process(code) == ["Nodes", "solve", "PLloyd"]
 
 
+def test_modules_are_there_without_an_import_of_their_own():
+    code = """
+import json
+import probi
+print(json.dumps([dir(probi), probi.geo.to_sphere.__name__, probi.io.read.__name__, probi.report.write_report.__name__,
+                  probi.engines.dask.summarize.__name__]))
+"""
+    listed, *found = in_a_fresh_process(code)
+    assert {"engines", "geo", "io", "report", "__version__"} <= set(listed)
+    assert found == ["to_sphere", "read", "write_report", "summarize"]
+
+
+def test_help_and_completion_survive_a_missing_extra(monkeypatch):
+    error = probi.MissingExtraError("probi.report needs matplotlib: pip install matplotlib")
+
+    def missing(name):
+        raise error
+
+    monkeypatch.setattr(probi, "import_module", missing)
+    monkeypatch.delitem(vars(probi), "report", raising=False)
+    with pytest.raises(AttributeError, match="needs matplotlib: pip install"):
+        _ = probi.report
+
+
 def test_a_name_that_is_not_there_is_an_attribute_error():
     assert not hasattr(probi, "no_such_name")
 

@@ -1,4 +1,15 @@
-"""probi: k-median clustering of uncertain data."""
+"""k-median clustering of uncertain data: objects that are distributions over points, not points.
+
+Where to begin, with an array ``X`` of shape (n, d), or (n, m, d) for m readings of each of n objects:
+
+    result = probi.solve(X, n_clusters=8, random_state=0)     # centers, labels, cost; probi.PLloyd is its estimator
+    nodes = probi.Nodes.from_table(frame, layout="long")      # other ways to make nodes: Nodes.from_...
+    summary = probi.Summary(n_clusters=8); summary.update(X)  # a stream, in memory that does not grow; probi.PROBI
+    probi.solve(summary, n_clusters=8)                        # what its centers cost, with a standard error
+
+Modules: ``probi.io`` (files), ``probi.geo`` (longitude and latitude), ``probi.report`` (pictures and a report),
+``probi.engines`` (Dask and Spark). Each name has a help page of its own: ``help(probi.Nodes)``.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -56,9 +67,17 @@ _MODULES = {
     for name in names
 }
 
+# Modules with public names of their own: `probi.geo` is there without an import of its own.
+_SUBMODULES = ("engines", "geo", "io", "report")
+
 
 def __getattr__(name: str) -> Any:
-    """Load a public name when it is first used."""
+    """Load a public name, or a module of them, when it is first used."""
+    if name in _SUBMODULES:
+        try:
+            return import_module(f"probi.{name}")
+        except ImportError as error:  # an extra: help() and tab completion look at every name and expect no other error
+            raise AttributeError(str(error)) from error
     if name not in _MODULES:
         raise AttributeError(f"module 'probi' has no attribute {name!r}")
     value = getattr(import_module(_MODULES[name]), name)
@@ -67,4 +86,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__, *_SUBMODULES, "__version__"]

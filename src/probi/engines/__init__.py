@@ -4,5 +4,19 @@ Nothing but plumbing between an engine that users have (:mod:`probi.engines.dask
 :class:`probi.Summary`. What crosses the wire are summaries as bytes.
 """
 
+from importlib import import_module
+from typing import Any
+
 # Bytes of files that are one part: enough to make starting a task cheap, few enough that a lost worker costs seconds.
 PART_BYTES = 1 << 26
+
+
+def __getattr__(name: str) -> Any:
+    """Load an engine when it is first used."""
+    if name in ("dask", "spark"):
+        return import_module(f"probi.engines.{name}")
+    raise AttributeError(f"module 'probi.engines' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), "dask", "spark"]

@@ -137,7 +137,7 @@ def test_the_last_judges_are_as_many_as_the_proof_asks_for():
 def test_a_finer_precision_looks_for_the_median_itself():
     """Means of four points cannot be near the median of a skewed node; Weiszfeld's steps are."""
     X = rng(1).exponential(size=(50, 2000, 3)) ** 2
-    some = Nodes.from_dense(X)
+    some = Nodes.from_list(X)
     best = one_medians(some)[1]
     places = kumar.kumar_medians(some, np.arange(50), rng(), 0.1)
     cost = np.array([expected_distances(v, y[None])[0, 0] for v, y in zip(some, places, strict=True)])
@@ -427,9 +427,9 @@ def test_nonsense_is_refused(arguments, message):
         lss_coreset(numbered(n=10), *arguments)
 
 
-def test_only_nodes():
-    with pytest.raises(InputError, match="Expected Nodes, not ndarray"):
-        lss_coreset(np.zeros((3, 2)), 2, 0.5, 0.1)
+def test_only_nodes_and_arrays():
+    with pytest.raises(InputError, match="Expected Nodes, an array .* not str"):
+        lss_coreset("nodes", 2, 0.5, 0.1)
 
 
 # -- coresets of coresets (section 3.2) -------------------------------------------------------------------------------

@@ -433,11 +433,6 @@ def test_bad_parameters_are_refused(options):
         solve(some, **{"n_clusters": 2, **options})
 
 
-def test_an_array_is_not_nodes():
-    with pytest.raises(InputError, match="from_points"):
-        solve(np.zeros((4, 2)), 2)
-
-
 @pytest.mark.parametrize("preset", PRESETS)
 def test_weights_that_are_all_zero_are_refused(preset):
     with pytest.raises(InputError, match="nothing to solve"):

@@ -108,7 +108,7 @@ def test_a_cost_is_not_called_exact_after_realizations_were_dropped(monkeypatch)
 
     monkeypatch.setattr("probi.stream.lss.reduce", step_5_alone)
     draw = np.random.default_rng(1)
-    dense = Nodes.from_dense(draw.lognormal(0, 2, size=(20, 5000, 1)), weights=np.full(20, 100))
+    dense = Nodes.from_list(draw.lognormal(0, 2, size=(20, 5000, 1)), weights=np.full(20, 100))
     summary = Summary(1, preset="theory", epsilon=0.99, delta=0.99, random_state=0)
     some = Nodes.concat([dense, Nodes.from_points(draw.normal(size=(summary._plan.leaf - 20, 1)))])
     summary.update(some)

@@ -20,11 +20,11 @@ PRESETS = ["default", "paper"]
 # -- update -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("what", [np.zeros((3, 2)), [[0.0, 1.0]], None, "nodes"])
-def test_only_nodes_are_read(what):
+@pytest.mark.parametrize("what", [None, "nodes"])
+def test_only_nodes_and_arrays_are_read(what):
     summary = summarized(certain(10))
     before = summary.to_bytes()
-    with pytest.raises(InputError, match=r"Expected Nodes, not .*from_points"):
+    with pytest.raises(InputError, match="Expected Nodes, an array"):
         summary.update(what)
     assert summary.to_bytes() == before
 

@@ -64,7 +64,7 @@ def test_equal_points_are_one_and_nothing_is_lost():
     values = rng.normal(size=(4, 12, 2))
     owner = rng.integers(12, size=(4, 5000))
     X = np.take_along_axis(values, owner[:, :, None], axis=1)
-    nodes = Nodes.from_dense(X)
+    nodes = Nodes.from_list(X)
     thin, bounds = nodes.thin(12, random_state=0, return_bounds=True)
     assert_array_equal(np.diff(thin.offsets), 12)
     centers = rng.normal(size=(6, 2))
@@ -270,7 +270,7 @@ def test_near_points_are_one_where_that_is_enough():
     rng = np.random.default_rng(0)
     places = 100 + 10 * rng.normal(size=(5, 3))
     X = places[rng.integers(5, size=(4, 3000))] + 0.01 * rng.normal(size=(4, 3000, 3))
-    nodes = Nodes.from_dense(X)
+    nodes = Nodes.from_list(X)
     thin, bounds = nodes.thin(8, random_state=0, return_bounds=True)
     assert np.diff(thin.offsets).tolist() == [5, 5, 5, 5]
     centers = np.concatenate([places, rng.normal(size=(20, 3)) * 200])
@@ -359,7 +359,7 @@ def test_far_realizations_do_not_carry_the_node_away(most):
 
 def test_near_points_do_not_shift_all_nodes_in_one_direction():
     """Sorted realizations: the first of each group is its left end."""
-    nodes = Nodes.from_dense(np.tile(np.linspace(-2, 2, 1000)[:, None], (3, 1, 1)))
+    nodes = Nodes.from_list(np.tile(np.linspace(-2, 2, 1000)[:, None], (3, 1, 1)))
     thin = nodes.thin(450, random_state=0)
     assert np.diff(thin.offsets).max() < 450
     centers = np.array([[5.0], [-5.0]])

@@ -370,7 +370,7 @@ def test_parameters_that_make_no_sense(options, match):
 @pytest.mark.parametrize(
     ("nodes", "time", "match"),
     [
-        (np.ones((3, 2)), 5, "Expected Nodes, not ndarray"),
+        (np.ones(3), 5, r"X has shape \(3,\)"),
         (uncertain(3), [1, 2], r"shape \(2,\), but there are 3 nodes"),
         (uncertain(3), [[1, 2, 3]], r"shape \(1, 3\)"),
         (uncertain(3), np.nan, "not finite"),

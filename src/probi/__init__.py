@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from probi._thinning import ThinningBounds
     from probi.distances import assign, expected_cost, expected_distances
-    from probi.errors import InputError, MissingExtraError, ProbiError, SolverWarning
+    from probi.errors import InputError, InputWarning, MissingExtraError, ProbiError, SolverWarning
     from probi.estimators import PROBI, PLloyd
     from probi.medians import one_medians
     from probi.nodes import Nodes
@@ -32,6 +32,7 @@ __all__ = [
     "Clusters",
     "Evaluation",
     "InputError",
+    "InputWarning",
     "MissingExtraError",
     "Nodes",
     "PLloyd",
@@ -55,7 +56,7 @@ _MODULES = {
     for module, names in {
         "probi._thinning": ("ThinningBounds",),
         "probi.distances": ("assign", "expected_cost", "expected_distances"),
-        "probi.errors": ("InputError", "MissingExtraError", "ProbiError", "SolverWarning"),
+        "probi.errors": ("InputError", "InputWarning", "MissingExtraError", "ProbiError", "SolverWarning"),
         "probi.estimators": ("PROBI", "PLloyd"),
         "probi.medians": ("one_medians",),
         "probi.nodes": ("Nodes",),

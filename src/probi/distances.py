@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from probi import _parallel
 from probi._checks import as_floats, check_points, frozen
+from probi._inputs import as_nodes
 from probi._kernels import assignment, candidates, geometry
 from probi.errors import InputError
 from probi.nodes import Nodes
@@ -27,13 +28,13 @@ def check_centers(centers: ArrayLike, n_features: int) -> Floats:
     return array
 
 
-def expected_distances(nodes: Nodes, centers: ArrayLike) -> Floats:
+def expected_distances(nodes: Nodes | ArrayLike, centers: ArrayLike) -> Floats:
     """Expected distance of each node to each center.
 
     Parameters
     ----------
-    nodes : Nodes
-        What is clustered.
+    nodes : Nodes or array-like
+        What is clustered; arrays as in :func:`probi.solve`.
     centers : array-like of shape (k, n_features)
         Places, from anywhere.
 
@@ -51,6 +52,7 @@ def expected_distances(nodes: Nodes, centers: ArrayLike) -> Floats:
     array([[1., 4.],
            [5., 0.]])
     """
+    nodes = as_nodes(nodes)
     places = check_centers(centers, nodes.n_features)
     out = np.empty((len(nodes), len(places)))
     # The work of a node grows with k, so ranges may be shorter than those of one pass over the data.
@@ -59,13 +61,13 @@ def expected_distances(nodes: Nodes, centers: ArrayLike) -> Floats:
     return out
 
 
-def assign(nodes: Nodes, centers: ArrayLike) -> NDArray[np.int32]:
+def assign(nodes: Nodes | ArrayLike, centers: ArrayLike) -> NDArray[np.int32]:
     """Nearest center of each node, by expected distance; ties go to the lowest index.
 
     Parameters
     ----------
-    nodes : Nodes
-        What is clustered.
+    nodes : Nodes or array-like
+        What is clustered; arrays as in :func:`probi.solve`.
     centers : array-like of shape (k, n_features)
         Places, from anywhere.
 
@@ -81,19 +83,20 @@ def assign(nodes: Nodes, centers: ArrayLike) -> NDArray[np.int32]:
     >>> probi.assign(nodes, [[0.0], [5.0]])
     array([0, 1], dtype=int32)
     """
+    nodes = as_nodes(nodes)
     places = check_centers(centers, nodes.n_features)
     found = Assignment(nodes)
     found.update(places, np.zeros(len(places)), exact=False)
     return found.labels
 
 
-def expected_cost(nodes: Nodes, centers: ArrayLike) -> float:
+def expected_cost(nodes: Nodes | ArrayLike, centers: ArrayLike) -> float:
     """Expected cost of assigning each node as a whole to its nearest center: the objective of probi.
 
     Parameters
     ----------
-    nodes : Nodes
-        What is clustered.
+    nodes : Nodes or array-like
+        What is clustered; arrays as in :func:`probi.solve`.
     centers : array-like of shape (k, n_features)
         Places, from anywhere.
 
@@ -109,6 +112,7 @@ def expected_cost(nodes: Nodes, centers: ArrayLike) -> float:
     >>> probi.expected_cost(nodes, [[0.0], [5.0]])
     1.0
     """
+    nodes = as_nodes(nodes)
     places = check_centers(centers, nodes.n_features)
     found = Assignment(nodes)
     found.update(places, np.zeros(len(places)), exact=True)

@@ -30,6 +30,23 @@ class InputError(ProbiError, ValueError):
     """
 
 
+class InputWarning(UserWarning):
+    """Data was read in one way, and may have been meant in another; the message says how to say which.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> import probi
+    >>> draws_first = np.zeros((10, 5000, 2))
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     nodes = probi.Nodes.from_dense(draws_first)
+    >>> caught[0].category.__name__, len(nodes), len(probi.Nodes.from_dense(draws_first.transpose(1, 0, 2)))
+    ('InputWarning', 10, 5000)
+    """
+
+
 class SolverWarning(UserWarning):
     """An answer is valid, but not what was asked for: fewer distinct centers, a tolerance that was not reached.
 

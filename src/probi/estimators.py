@@ -11,6 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from probi import _parallel
+from probi._inputs import as_nodes, holds_realizations
 from probi._random import seed_of
 from probi.distances import assign, expected_cost, expected_distances
 from probi.errors import InputError
@@ -165,8 +166,8 @@ class _KMedian(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, 
 
     def _nodes(self, X: Any, sample_weight: ArrayLike | None = None, reset: bool = False) -> Nodes:
         """Make nodes of what users give, and see that it has the features that were fitted."""
-        if isinstance(X, Nodes) or getattr(X, "ndim", 0) == 3:
-            nodes = X if isinstance(X, Nodes) else Nodes.from_dense(X)
+        if holds_realizations(X):
+            nodes = as_nodes(X)
             if len(nodes) == 0:
                 raise InputError("There are 0 nodes, but at least 1 is needed.")
             self._check_n_features_of(nodes, reset)
@@ -297,8 +298,9 @@ class PLloyd(_KMedian):
 
         Parameters
         ----------
-        X : Nodes, array-like of shape (n, n_features) or ndarray of shape (n, m, n_features)
-            Nodes; or certain nodes, one a row; or nodes with m equally likely realizations each.
+        X : Nodes or array-like
+            Nodes; an array of shape (n, n_features) with a certain node a row; one of shape (n, m, n_features) with m
+            equally likely realizations a node; a list of arrays of shape (m, n_features), a node each.
         y : None
             Not used.
         sample_weight : array-like of shape (n,), default=None
@@ -432,8 +434,9 @@ class PROBI(_KMedian):
 
         Parameters
         ----------
-        X : Nodes, array-like of shape (n, n_features) or ndarray of shape (n, m, n_features)
-            Nodes; or certain nodes, one a row; or nodes with m equally likely realizations each.
+        X : Nodes or array-like
+            Nodes; an array of shape (n, n_features) with a certain node a row; one of shape (n, m, n_features) with m
+            equally likely realizations a node; a list of arrays of shape (m, n_features), a node each.
         y : None
             Not used.
         sample_weight : array-like of shape (n,), default=None

@@ -4,10 +4,11 @@ import warnings
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from probi import _parallel
 from probi._checks import frozen
+from probi._inputs import as_nodes
 from probi._kernels import medians as kernels
 from probi._kernels import pull
 from probi.errors import InputError, SolverWarning
@@ -34,13 +35,13 @@ CERTIFIED_MEDIANS = _STATISTIC.format(SPREAD_TOL)
 PAPER_RATIO, PAPER_STEPS = 0.1, 15
 
 
-def one_medians(nodes: Nodes, tol: float = 1e-6) -> tuple[Array, Floats]:
+def one_medians(nodes: Nodes | ArrayLike, tol: float = 1e-6) -> tuple[Array, Floats]:
     """1-median of each node: the point with the smallest expected distance to it.
 
     Parameters
     ----------
-    nodes : Nodes
-        Each gets its own median.
+    nodes : Nodes or array-like
+        Each gets its own median; arrays as in :func:`probi.solve`.
     tol : float, default=1e-6
         A promise: the expected distance to the point found is at most ``1 + tol`` times the smallest possible. It is
         exact for nodes with a formula: one or two realizations, a majority, all on one line.
@@ -67,6 +68,7 @@ def one_medians(nodes: Nodes, tol: float = 1e-6) -> tuple[Array, Floats]:
     >>> spreads.round(6)
     array([1.414214])
     """
+    nodes = as_nodes(nodes)
     medians, spreads, lower = certified_medians(nodes, tol)
     missed = spreads - lower > tol * lower
     if missed.any():

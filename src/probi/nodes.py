@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from probi import _parallel
+from probi import _notes, _parallel
 from probi._checks import (
     as_floats,
     as_ids,
@@ -24,13 +24,17 @@ from probi._checks import (
 from probi._kernels import statistics
 from probi._random import seed_of
 from probi._thinning import Thinned, ThinningBounds, most_realizations, thinned
-from probi.errors import InputError
+from probi.errors import InputError, InputWarning
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
 
 # Coordinates a thread works on at once: long enough to hide the call of a kernel, short enough to share the work.
 GRAIN = 1 << 18
+
+# From so many realizations a node on, and so many times as many as there are nodes, an array was perhaps given with its
+# axes exchanged: draws or members first.
+MANY_REALIZATIONS, FEW_NODES = 1000, 20
 
 
 _PARTS = ("points", "probabilities", "offsets", "weights", "ids", "total_probabilities", "magnitude")
@@ -211,6 +215,11 @@ class Nodes:
         Nodes
             With m realizations each.
 
+        Warns
+        -----
+        InputWarning
+            If there are few nodes of very many realizations, as if the axes were exchanged.
+
         Examples
         --------
         >>> import probi
@@ -220,6 +229,20 @@ class Nodes:
                [5.4]])
         """
         points = as_floats(X, "X", 3)
+        n_nodes, n_each, _ = points.shape
+        # Probabilities that sum to 1 along the second axis say that it is the right one.
+        many = n_each >= MANY_REALIZATIONS and n_each >= FEW_NODES * n_nodes
+        if probabilities is None and n_nodes > 1 and many:
+            _notes.warn(
+                f"X has shape {points.shape}, which makes {n_nodes} nodes with {n_each:,} realizations each. "
+                "If the first axis are the realizations, turn it: X.transpose(1, 0, 2). If not, Nodes.from_list(X) "
+                "says so.",
+                InputWarning,
+            )
+        return cls._of_dense(points, probabilities, weights, ids)
+
+    @classmethod
+    def _of_dense(cls, points: Array, probabilities: Any, weights: Any, ids: Any) -> Self:
         n_nodes, n_each, n_features = points.shape
         if n_features == 0 or (n_nodes and n_each == 0):
             raise InputError(
@@ -231,6 +254,39 @@ class Nodes:
                 raise InputError(f"Probabilities have shape {probabilities.shape}, but X wants {(n_nodes, n_each)}.")
             probabilities = probabilities.reshape(-1)
         return cls(points.reshape(-1, n_features), probabilities, np.arange(n_nodes + 1) * n_each, weights, ids)
+
+    @classmethod
+    def from_list(
+        cls, X: Sequence[ArrayLike], probabilities: Sequence[ArrayLike] | None = None,
+        weights: ArrayLike | None = None, ids: ArrayLike | None = None,
+    ) -> Self:  # fmt: skip
+        """Nodes with any number of realizations each, given as one array a node.
+
+        Parameters
+        ----------
+        X : sequence of array-like of shape (m_i, n_features)
+            The realizations of each node.
+        probabilities : sequence of array-like of shape (m_i,), default=None
+            Of each realization. None: 1 / m_i.
+        weights, ids : array-like of shape (n_nodes,), default=None
+            As in :class:`Nodes`.
+
+        Returns
+        -------
+        Nodes
+            One for each array.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import probi
+        >>> tracks = [np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]]), np.array([[5.0, 5.0]])]
+        >>> probi.Nodes.from_list(tracks)
+        Nodes(2 nodes, 4 realizations (1 to 3 a node), 2 features, float64, mass 2)
+        """
+        from probi._lists import joined
+
+        return cls(*joined(X, probabilities), weights, ids)
 
     @classmethod
     def from_matrix(cls, X: ArrayLike, P: Any, weights: ArrayLike | None = None, ids: ArrayLike | None = None) -> Self:
@@ -308,7 +364,7 @@ class Nodes:
         from probi._gaussian import realizations
 
         points, probabilities = realizations(as_floats(means, "means", 2), covariances, n, random_state)
-        return cls.from_dense(points, probabilities, weights, ids)
+        return cls._of_dense(points, probabilities, weights, ids)
 
     @classmethod
     def from_table(
@@ -669,8 +725,8 @@ class Nodes:
         --------
         >>> import numpy as np
         >>> import probi
-        >>> readings = np.random.default_rng(0).normal(size=(5, 10_000, 3))
-        >>> probi.Nodes.from_dense(readings).thin(32, random_state=0)
+        >>> readings = np.random.default_rng(0).normal(size=(50_000, 3))
+        >>> probi.Nodes.from_groups(readings, 10_000).thin(32, random_state=0)
         Nodes(5 nodes, 159 realizations (31 to 32 a node), 3 features, float64, mass 5)
         """
         most = most_realizations(max_realizations, epsilon)

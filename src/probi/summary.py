@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from probi import _parallel
 from probi._checks import LARGEST, SMALLEST, check_count
+from probi._inputs import as_nodes
 from probi._random import seed_of
 from probi._thinning import ThinningTotals
 from probi.audit import AuditSample
@@ -135,15 +136,15 @@ class Summary:
 
     # -- what goes in -----------------------------------------------------------------------------------------------
 
-    def update(self, nodes: Nodes) -> None:
+    def update(self, nodes: Nodes | ArrayLike) -> None:
         """Read nodes; they are copied as far as they are kept, their ids are not.
 
         If it fails, or is interrupted, the summary is as it was before.
 
         Parameters
         ----------
-        nodes : Nodes
-            Some more of the stream, with the same features as before.
+        nodes : Nodes or array-like
+            Some more of the stream, with the same features as before; arrays as in :func:`probi.solve`.
 
         Examples
         --------
@@ -153,8 +154,7 @@ class Summary:
         >>> summary.n_nodes, summary.mass
         (3, 3.0)
         """
-        if not isinstance(nodes, Nodes):
-            raise InputError(f"Expected Nodes, not {type(nodes).__name__}. Nodes.from_points takes an array of points.")
+        nodes = as_nodes(nodes)
         with self._lock:
             if len(nodes) == 0:
                 return

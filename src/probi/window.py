@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from probi import _parallel
 from probi._checks import check_count
+from probi._inputs import as_nodes
 from probi._periods import MOST, Periods
 from probi._random import seed_of
 from probi.errors import InputError
@@ -143,7 +144,7 @@ class Window:
 
     # -- what goes in -----------------------------------------------------------------------------------------------
 
-    def update(self, nodes: Nodes, time: Any) -> None:
+    def update(self, nodes: Nodes | ArrayLike, time: Any) -> None:
         """Read nodes of one time, or of one time each.
 
         A time may go back to any period that still counts. Nodes of older ones are left out and counted in ``n_late``.
@@ -152,8 +153,8 @@ class Window:
 
         Parameters
         ----------
-        nodes : Nodes
-            They are copied as far as they are kept, their ids are not.
+        nodes : Nodes or array-like
+            They are copied as far as they are kept, their ids are not; arrays as in :func:`probi.solve`.
         time : number, datetime, datetime64, or array of shape (n_nodes,)
             When: one time for all, or one a node, in the order in which they came. Dates without a zone are UTC.
 
@@ -176,8 +177,7 @@ class Window:
         >>> window.n_nodes, window.n_ahead
         (4, 1)
         """
-        if not isinstance(nodes, Nodes):
-            raise InputError(f"Expected Nodes, not {type(nodes).__name__}. Nodes.from_points takes an array of points.")
+        nodes = as_nodes(nodes)
         numbers = self._periods.numbers(time)
         if numbers.shape not in ((), (len(nodes),)):
             raise InputError(f"Times have shape {numbers.shape}, but there are {len(nodes)} nodes.")

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from probi import _parallel
 from probi._checks import check_count, check_share, frozen, most_allowed
+from probi._inputs import as_nodes
 from probi._kernels import geometry
 from probi._random import generator
 from probi.coreset.kumar import kumar_medians
@@ -79,7 +80,9 @@ class Promise(NamedTuple):
         return math.ceil((n_clusters * math.log(n) - math.log(self.delta / 2.0)) / e**2)
 
 
-def lss_coreset(nodes: Nodes, n_clusters: int, epsilon: float, delta: float, random_state: Any = None) -> Nodes:
+def lss_coreset(
+    nodes: Nodes | ArrayLike, n_clusters: int, epsilon: float, delta: float, random_state: Any = None
+) -> Nodes:
     """Coreset with a promise: the cost of k centers on it is about that on all nodes.
 
     With probability 1 - delta the costs of all sets of k centers out of a list differ by at most epsilon times T. The
@@ -90,8 +93,8 @@ def lss_coreset(nodes: Nodes, n_clusters: int, epsilon: float, delta: float, ran
 
     Parameters
     ----------
-    nodes : Nodes
-        What the coreset is to stand for.
+    nodes : Nodes or array-like
+        What the coreset is to stand for; arrays as in :func:`probi.solve`.
     n_clusters : int
         Number of centers that the promise is for.
     epsilon : float
@@ -131,8 +134,7 @@ def lss_coreset(nodes: Nodes, n_clusters: int, epsilon: float, delta: float, ran
     >>> lss_coreset(probi.Nodes.from_points(X), n_clusters=2, epsilon=0.5, delta=0.1, random_state=0)
     Nodes(4,796 nodes, 4,796 realizations (1 a node), 2 features, float64, mass 100,000)
     """
-    if not isinstance(nodes, Nodes):
-        raise InputError(f"Expected Nodes, not {type(nodes).__name__}. Nodes.from_points takes an array of points.")
+    nodes = as_nodes(nodes)
     check_count("n_clusters", n_clusters)
     promise = Promise.checked(epsilon, delta)
     coreset = reduce([nodes], int(n_clusters), promise, generator(random_state))

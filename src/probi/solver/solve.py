@@ -4,13 +4,14 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from probi import _parallel
 from probi._checks import check_count
+from probi._inputs import as_nodes
 from probi._random import generator
 from probi.distances import Assignment, assign, check_centers, total_cost
 from probi.errors import InputError, SolverWarning
@@ -77,6 +78,7 @@ class _Found(NamedTuple):
     centers: Floats
 
 
+@runtime_checkable
 class Summarized(Protocol):
     """What stands for more nodes than there are: a :class:`probi.Summary`, of which nothing more is known here."""
 
@@ -96,7 +98,7 @@ class Summarized(Protocol):
 
 
 def solve(
-    source: Nodes | Summarized,
+    source: Nodes | Summarized | ArrayLike,
     n_clusters: int,
     n_init: int | None = None,
     preset: str | None = None,
@@ -111,8 +113,10 @@ def solve(
 
     Parameters
     ----------
-    source : Nodes or Summary
-        What is clustered: data in memory, or what is kept of a stream.
+    source : Nodes, Summary or array-like
+        What is clustered: data in memory, or what is kept of a stream. Rows of an array of shape (n, n_features) are
+        certain nodes; (n, m, n_features) are nodes with m equally likely realizations each; a list of arrays of shape
+        (m, n_features) has a node in each.
     n_clusters : int
         Number of centers; for a summary at most the number it was made for.
     n_init : int, default=None
@@ -189,7 +193,7 @@ def few_distinct(result: Result) -> str:
 
 
 def solved(
-    source: Nodes | Summarized,
+    source: Nodes | Summarized | ArrayLike,
     n_clusters: int,
     n_init: int | None,
     preset: str | None,
@@ -202,13 +206,9 @@ def solved(
     """Solve without a warning; parameters as in :func:`solve`."""
     check_count("n_clusters", n_clusters)
     options = n_init, init, max_iter, tol, random_state, progress
-    if isinstance(source, Nodes):
-        return _solved_nodes(source, n_clusters, preset, Effort.for_nodes(n_clusters), *options)
-    if not hasattr(source, "coreset"):
-        raise InputError(
-            f"Expected Nodes or a Summary, not {type(source).__name__}. Nodes.from_points takes an array of points."
-        )
-    return _solved_summary(source, n_clusters, preset, *options)
+    if isinstance(source, Summarized):
+        return _solved_summary(source, n_clusters, preset, *options)
+    return _solved_nodes(as_nodes(source), n_clusters, preset, Effort.for_nodes(n_clusters), *options)
 
 
 def _solved_summary(summary: Summarized, n_clusters: int, preset: str | None, *options: Any) -> Result:
@@ -241,6 +241,11 @@ def _solved_nodes(
     rng = generator(random_state)
     n_init = 1 if init is not None else n_init or N_INIT[preset]
     max_iter = max_iter or MAX_ITER[preset]
+    if isinstance(init, str):
+        raise InputError(
+            f"init is {init!r}, but must be centers: an array of shape (n_clusters, n_features). Leave it out, and "
+            "starts are drawn in the manner of k-means++."
+        )
     given = None if init is None else check_centers(init, nodes.n_features)
     if given is not None and len(given) != n_clusters:
         raise InputError(f"init has {len(given)} centers, but n_clusters is {n_clusters}.")

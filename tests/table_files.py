@@ -79,6 +79,8 @@ def columns_of(plain, layout):
 
 def options_of(layout):
     """What the reader must be told; the rest it finds out."""
+    if layout == "points":
+        return {"layout": layout, "weight": "weight"}  # which may as well be a feature
     return {"group_size": GROUP} if layout == "groups" else {"layout": layout.partition(" ")[0]}
 
 

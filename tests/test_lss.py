@@ -428,7 +428,7 @@ def test_nonsense_is_refused(arguments, message):
 
 
 def test_only_nodes_and_arrays():
-    with pytest.raises(InputError, match="Expected Nodes, an array .* not str"):
+    with pytest.raises(InputError, match=r"Expected Nodes, an array .* not str"):
         lss_coreset("nodes", 2, 0.5, 0.1)
 
 

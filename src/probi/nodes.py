@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -373,9 +373,9 @@ class Nodes:
         layout: str | None = None,
         *,
         features: Sequence[str] | None = None,
-        id: str | Sequence[str] | None = None,
-        probability: str | None = None,
-        weight: str | None = None,
+        id: str | Sequence[str] | Literal[False] | None = None,
+        probability: str | Literal[False] | None = None,
+        weight: str | Literal[False] | None = None,
         group_size: int | None = None,
     ) -> Self:
         """Nodes of a table: pyarrow, pandas, polars, DuckDB, whatever has Arrow's PyCapsule interface.
@@ -389,10 +389,11 @@ class Nodes:
             share their id; a node, with lists. None: guessed by the columns.
         features : sequence of str, default=None
             Columns of coordinates, or patterns such as ``"WAP*"``. None: all columns of numbers without another role.
-        id : str or sequence of str, default=None
-            Columns that name a node. None: one called id, node, node_id or key, if there is one.
-        probability, weight : str, default=None
-            Columns. None: those called probability, prob or p, and weight, where the layout has them.
+        id : str, sequence of str or False, default=None
+            Columns that name a node. None: one called id, node, node_id or key, if there is one. False: none; a column
+            of that name is a feature.
+        probability, weight : str or False, default=None
+            Columns. None: those called probability, prob or p, and weight, where the layout has them. False: none.
         group_size : int, default=None
             Rows a node, in the layout "groups"; an incomplete last group is left out.
 
@@ -401,11 +402,23 @@ class Nodes:
         Nodes
             With ids, where there is a column of them.
 
+        Raises
+        ------
+        InputError
+            If the columns can be read in two ways and nothing says which is meant: rows that share an id without
+            probabilities, a weight that may be a feature. The message names both calls.
+
+        Warns
+        -----
+        InputWarning
+            If columns are left out though ``features`` does not say so, and if longitude and latitude count as plain
+            numbers.
+
         Examples
         --------
         >>> import probi
         >>> import pyarrow as pa
-        >>> table = pa.table({"id": ["a", "a", "b"], "lon": [0.0, 1.0, 5.0], "lat": [2.0, 2.0, 3.0]})
+        >>> table = pa.table({"id": ["a", "a", "b"], "x": [0.0, 1.0, 5.0], "y": [2.0, 2.0, 3.0]})
         >>> nodes = probi.Nodes.from_table(table, layout="long")
         >>> nodes, nodes.ids
         (Nodes(2 nodes, 3 realizations (1 to 2 a node), 2 features, float64, mass 2), array(['a', 'b'], dtype=object))

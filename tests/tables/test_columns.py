@@ -26,10 +26,10 @@ def choose(columns, layout=None, **options):
         ),
         (
             {"id": S, "x": F, "weight": F, "name": S},
-            {},
-            "layout points (each row a certain node); 1 features (x); id id; weight weight; left out: name",
+            {"weight": "weight"},
+            "layout points (each row a certain node); 1 feature (x); id id; weight weight; left out: name",
         ),
-        ({"id": S, "x": F, "p": F}, {}, "layout long (rows of a node share id); 1 features (x); probability p"),
+        ({"id": S, "x": F, "p": F}, {}, "layout long (rows of a node share id); 1 feature (x); probability p"),
         (
             {"id": S, "x": F, "p": F},
             {"group_size": 4},
@@ -38,12 +38,12 @@ def choose(columns, layout=None, **options):
         (
             {"node": N, "x": F},
             {"layout": "long"},
-            "layout long (rows of a node share node); 1 features (x)",
+            "layout long (rows of a node share node); 1 feature (x)",
         ),
         (
             {"u": N, "v": N, "x": F, "q": F},
             {"id": ["u", "v"], "probability": "q"},
-            "layout long (rows of a node share u, v); 1 features (x); probability q",
+            "layout long (rows of a node share u, v); 1 feature (x); probability q",
         ),
         (
             {"points": P, "prob": L, "weights": F, "note": S},
@@ -82,8 +82,48 @@ def test_names_of_probabilities(name):
 
 @pytest.mark.parametrize("name", ["weight", "Weights"])
 def test_names_of_weights(name):
-    assert choose({"x": F, name: F}).weight == name
+    assert choose({"id": N, "x": F, "p": F, name: F}).weight == name
+    assert choose({"x": L, name: F}).weight == name
     assert choose({"x": F, name: F}, group_size=2).weight is None
+
+
+@pytest.mark.parametrize(
+    "columns", [{"height": F, "weight": F, "age": F}, {"id": N, "height": F, "weight": F}], ids=["points", "with ids"]
+)
+@pytest.mark.parametrize("layout", [None, "points", "long"])
+def test_a_weight_that_may_be_a_feature_is_asked_for(columns, layout):
+    columns = {"id": N} | columns if layout == "long" else columns
+    with pytest.raises(InputError, match=r"weight='weight' \(--weight weight\), or weight=False \(--weight none\)"):
+        choose(columns, layout)
+    assert "weight" in choose(columns, layout, weight=False).features
+    assert choose(columns, layout, weight="weight").weight == "weight"
+
+
+def test_false_means_that_no_column_has_the_role():
+    columns = {"id": N, "x": F, "p": F, "weight": F}
+    chosen = choose(columns, id=False, probability=False, weight=False)
+    assert (chosen.layout, chosen.features, chosen.ids) == ("points", ("id", "x", "p", "weight"), ())
+    assert (chosen.probability, chosen.weight) == (None, None)
+    assert choose(columns, "long", probability=False, weight=False).features == ("x", "p", "weight")
+    with pytest.raises(InputError, match="Which column says to which node"):
+        choose(columns, "long", id=False)
+
+
+@pytest.mark.parametrize("name", ["member", "Realization", "draw", "number", "imputation", ".imp"])
+def test_numbers_of_realizations_are_no_features(name):
+    columns = {"id": N, name: N, "x": F}
+    assert choose(columns, "long").features == ("x",)
+    assert choose(columns, "long").left_out == (name,)
+    assert choose(columns, group_size=5).features == ("x",)
+    assert choose(columns, "points").features == (name, "x")
+    assert choose(columns, features=["*"]).features == (name, "x")
+    with pytest.raises(InputError, match=rf"'{name}' number the realizations .* layout=\"long\" with an id"):
+        choose(columns)
+
+
+def test_degrees():
+    assert choose({"lat": F, "Longitude": F, "z": F}).degrees == ("Longitude", "lat")
+    assert choose({"lat": F, "y": F}).degrees is None
 
 
 def test_features_that_are_named_play_no_other_role():
@@ -110,7 +150,7 @@ def test_a_pattern_takes_no_column_that_has_another_role(layout):
     chosen = choose(columns, layout, features=["*"])
     assert chosen == choose(columns, layout)
     assert (chosen.layout, chosen.ids, chosen.features, chosen.probability) == ("long", ("id",), ("x", "y"), "p")
-    chosen = choose(columns, layout, features=["*", "p"])  # said by its name
+    chosen = choose(columns, layout, features=["*", "p"], weight="weight")  # said by its name
     assert (chosen.features, chosen.probability) == (("x", "y", "p"), None)
 
 

@@ -9,7 +9,7 @@ import pytest
 from table_files import LAYOUTS, as_nodes, assert_same, columns_of, options_of, some_nodes
 
 from probi import Nodes
-from probi.errors import InputError
+from probi.errors import InputError, InputWarning
 
 
 def arrow(columns):
@@ -220,9 +220,9 @@ def test_an_id_that_is_missing_is_an_error(value):
 def test_rows_of_a_node_must_stand_together_and_agree_on_the_weight():
     table = pa.table({"id": [1, 2, 1], "x": [1.0, 2.0, 3.0], "weight": [1.0, 2.0, 1.0]})
     with pytest.raises(InputError, match="node 1 do not stand together"):
-        Nodes.from_table(table, "long")
-    with pytest.raises(InputError, match="different weights"):
-        Nodes.from_table(table.set_column(0, "id", pa.array([1, 1, 1])), "long")
+        Nodes.from_table(table, "long", weight="weight")
+    with pytest.raises(InputError, match=r"different weights.*weight=False"):
+        Nodes.from_table(table.set_column(0, "id", pa.array([1, 1, 1])), "long", weight="weight")
 
 
 @pytest.mark.parametrize(
@@ -240,6 +240,27 @@ def test_rows_of_a_node_must_stand_together_and_agree_on_the_weight():
 def test_what_is_no_node_is_an_error(columns, match):
     with pytest.raises(InputError, match=match):
         Nodes.from_table(pa.table(columns))
+
+
+def test_rows_that_share_an_id_are_asked_about():
+    table = pa.table({"id": ["b", "a", "a"], "x": [1.0, 2.0, 3.0]})
+    with pytest.raises(InputError, match=r"id 'a'.*realizations of one node.*layout=\"long\".*layout=\"points\""):
+        Nodes.from_table(table)
+    assert len(Nodes.from_table(table, "long")) == 2
+    assert len(Nodes.from_table(table, "points")) == 3
+    assert len(Nodes.from_table(table, id=False, features=["x"])) == 3
+    assert len(Nodes.from_table(table[:2])) == 2
+    two = pa.table({"u": [1, 1, 2], "v": [1, 1, 1], "x": [1.0, 2.0, 3.0]})
+    with pytest.raises(InputError, match="have the id 1, 1"):
+        Nodes.from_table(two, id=["u", "v"])
+
+
+def test_what_was_guessed_is_said():
+    table = pa.table({"name": ["a", "b"], "lon": [1.0, 2.0], "lat": [1.0, 2.0]})
+    with pytest.warns(InputWarning, match=r"layout points .*; left out: name.*features=\[.*geo.to_sphere") as caught:
+        Nodes.from_table(table)
+    assert (len(caught), caught[0].filename) == (1, __file__)
+    assert Nodes.from_table(table, features=["lon", "lat"]).n_features == 2  # said, so nothing is to be told
 
 
 def test_what_is_no_table_is_an_error():

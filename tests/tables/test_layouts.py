@@ -66,7 +66,9 @@ def test_nested_columns_and_back(nodes):
 @given(nodes_with_labels())
 def test_points_and_back(nodes):
     certain = Nodes.from_points(nodes.gravity_centers.astype(nodes.dtype), nodes.weights, nodes.ids)
-    assert_same(Nodes.from_table(to_table(certain, "points"), "points"), certain)
+    table = to_table(certain, "points")
+    weight = "weight" if "weight" in table.column_names else None
+    assert_same(Nodes.from_table(table, "points", weight=weight), certain)
 
 
 @settings(max_examples=40)

@@ -17,6 +17,7 @@ READING = "Reading"
 ENGINES = "More than one process"
 
 PART_MEGABYTES = PART_BYTES >> 20
+NO_COLUMN = "none"  # for --id, --probability and --weight: no column has this role
 EVERY = 1_000_000  # nodes between two checkpoints
 
 Files = Annotated[
@@ -104,12 +105,15 @@ def _reading(
         ),
     ] = None,
     id: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMNS", help="Names of nodes: a, or a,b.", rich_help_panel=READING)
+        list[str] | None,
+        typer.Option(metavar="COLUMNS", help="Names of nodes: a, or a,b, or none.", rich_help_panel=READING),
     ] = None,
     probability: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Probabilities.", rich_help_panel=READING)
+        str | None, typer.Option(metavar="COLUMN", help="Probabilities, or none.", rich_help_panel=READING)
     ] = None,
-    weight: Annotated[str | None, typer.Option(metavar="COLUMN", help="Weights.", rich_help_panel=READING)] = None,
+    weight: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Weights, or none.", rich_help_panel=READING)
+    ] = None,
     format: Annotated[
         Literal["parquet", "csv", "ipc", "npy"] | None,
         typer.Option(help="By the name if not given.", rich_help_panel=READING),
@@ -150,9 +154,9 @@ def _reading(
         layout=layout,
         group_size=group_size,
         features=names(features) or None,
-        id=names(id) or None,
-        probability=probability,
-        weight=weight,
+        id=False if id == [NO_COLUMN] else names(id) or None,
+        probability=False if probability == NO_COLUMN else probability,
+        weight=False if weight == NO_COLUMN else weight,
         format=format,
         delimiter="\t" if delimiter == "\\t" else delimiter,
         header=header,

@@ -21,6 +21,7 @@ from probi.solver.progress import Step
 from probi.solver.result import Result
 from probi.solver.solve import solve
 from probi.summary import Summary
+from probi.tables.whole import degrees_note
 
 # Files of a folder of results that could be taken for data.
 RESULTS = ("centers.parquet", "centers.csv", "assignment.parquet", "rejected.csv")
@@ -65,6 +66,8 @@ def open_reader(talk: Talk, files: Sequence[str], reading: Options) -> Reader:
     """Open files, and say what was guessed of them."""
     reader = Reader(files, reading)
     talk.say(f"{_name(reader)}: {reader.columns}.")
+    if reading.features is None and reading.lonlat is None and reader.columns.degrees:
+        talk.say(f"Note: {degrees_note(reader.columns)}")
     return reader
 
 

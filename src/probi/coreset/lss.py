@@ -20,7 +20,7 @@ from probi._random import generator
 from probi.coreset.kumar import kumar_medians
 from probi.coreset.rings import buckets, draws, rings_of
 from probi.distances import Assignment
-from probi.errors import InputError, SolverWarning
+from probi.errors import SolverWarning
 from probi.nodes import Nodes
 from probi.solver.problem import Problem, draw
 from probi.solver.seeding import seed

@@ -2,8 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from probi.errors import InputError
+
+# A name, False (no column has this role) or None (guess).
+Given = str | Literal[False] | None
 
 # More rows of one node are taken for a mistake, such as a wrong column of ids: they must fit in memory at once.
 MOST_NODE_ROWS = 100_000
@@ -17,9 +21,9 @@ class Options:
 
     layout: str | None = None
     features: Sequence[str] | None = None
-    id: str | Sequence[str] | None = None
-    probability: str | None = None
-    weight: str | None = None
+    id: Given | Sequence[str] = None
+    probability: Given = None
+    weight: Given = None
     group_size: int | None = None
     format: str | None = None
     delimiter: str | None = None

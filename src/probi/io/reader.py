@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +16,14 @@ from probi.io.assemble import KINDS_OF_IDS, Assembly, Batch, Counts, Position
 from probi.io.chunks import TableFile, open_file, trouble_in
 from probi.io.options import Options
 from probi.io.prefetch import prefetched
+from probi.io.rows import FILE
 from probi.io.seen import Seen
 from probi.io.sources import Source, find_sources
 from probi.io.space import N_ESTIMATED, SCALES, Space, read_scale
 from probi.nodes import Nodes
 from probi.tables.columns import Columns, choose_columns, innermost, is_list, is_number, is_text
 from probi.tables.flat import float_dtype
+from probi.tables.whole import check_guessed_points, repeated_id
 
 # Files that are looked at at the same time: on a file system far away most of it is waiting.
 AT_ONCE = 8
@@ -143,6 +145,8 @@ class Reader:
             self.schema = self._first.schema
             with trouble_in(self.sources[0]):
                 self.columns = self._choose(self._first)
+                if options.layout is None:
+                    check_guessed_points(self._first.first, self.columns)
                 self.dtype = self.options.dtype or self._dtype_of(self._first)
                 self._how, self.space = self._start_space()
             self._look_at_others()
@@ -271,7 +275,25 @@ class Reader:
         work = Assembly(self, start or Position(), counts or Counts(), stop)
         if start is not None and self._seen is not None:
             work.seen = self._seen.copy()
-        return prefetched(self._in_space(work.batches()), is_stopped)
+        return prefetched(self._in_space(self._checked(work.batches())), is_stopped)
+
+    def _checked(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        """Raise where the layout "points" was guessed and an id comes back: its rows may be one node's."""
+        if self.options.layout is not None or self.columns.layout != "points" or not self.columns.ids:
+            yield from batches
+            return
+        before, seen = -1, Seen()
+        for batch in batches:
+            files = batch.where // FILE
+            for file in np.unique(files).tolist():
+                seen = seen if file == before else Seen()  # another file may count from the start again
+                ids = cast(Any, batch.nodes.ids)[files == file]
+                if (again := seen.again(ids)).any():
+                    value = ids[again].tolist()[0]
+                    with trouble_in(self.sources[file]):
+                        raise repeated_id(value if isinstance(value, tuple) else [value])
+                before = file
+            yield batch
 
     def _in_space(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         """Nodes of coordinates; where scales are estimated, the first batches wait until there are enough."""

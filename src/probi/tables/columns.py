@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.types as kind
@@ -17,6 +17,17 @@ ID_NAMES = ("id", "node", "node_id", "nodeid", "key")
 PROBABILITY_NAMES = ("probability", "probabilities", "prob", "p")
 WEIGHT_NAMES = ("weight", "weights")
 POINTS_NAMES = ("points", "realizations")
+
+# Names of columns that number the realizations of a node, and are no features then.
+MEMBER_NAMES = (
+    "member", "realization", "draw", "sample", "number", "imputation", ".imp", ".draw", ".chain", ".iteration",
+)  # fmt: skip
+
+LONGITUDE_NAMES = ("longitude", "lon", "lng", "long")
+LATITUDE_NAMES = ("latitude", "lat")
+
+# What says which column has a role: its name, False (none has it), or None (guess).
+Given = str | Literal[False] | None
 
 
 @dataclass(frozen=True)
@@ -51,6 +62,12 @@ class Columns:
     left_out: tuple[str, ...] = ()
 
     @property
+    def degrees(self) -> tuple[str, str] | None:
+        """Features that are called longitude and latitude, if there are two."""
+        pair = [*_named(LONGITUDE_NAMES, self.features)[:1], *_named(LATITUDE_NAMES, self.features)[:1]]
+        return (pair[0], pair[1]) if len(pair) == 2 else None
+
+    @property
     def used(self) -> list[str]:
         """Columns to read."""
         features = (self.points,) if self.points else self.features
@@ -64,13 +81,17 @@ class Columns:
             "long": f"rows of a node share {_listed(self.ids)}",
             "nested": "each row a node with lists",
         }[self.layout]
-        parts = [f"layout {self.layout} ({what})", f"{len(self.features)} features ({_listed(self.features)})"]
+        parts = [f"layout {self.layout} ({what})", f"{_features_of(self)} ({_listed(self.features)})"]
         if self.ids and self.layout != "long":
             parts.append(f"id {_listed(self.ids)}")
         parts += [f"{role} {name}" for role in ("probability", "weight") if (name := getattr(self, role))]
         if self.left_out:
             parts.append(f"left out: {_listed(self.left_out)}")
         return "; ".join(parts)
+
+
+def _features_of(columns: Columns) -> str:
+    return f"{len(columns.features)} feature{'s' * (len(columns.features) != 1)}"
 
 
 def _listed(names: Sequence[str], most: int = 6) -> str:
@@ -84,16 +105,18 @@ def choose_columns(
     layout: str | None = None,
     *,
     features: Sequence[str] | None = None,
-    id: str | Sequence[str] | None = None,
-    probability: str | None = None,
-    weight: str | None = None,
+    id: Given | Sequence[str] = None,
+    probability: Given = None,
+    weight: Given = None,
     group_size: int | None = None,
     first: Any = None,
 ) -> Columns:
     """Roles of the columns of a table with this schema.
 
-    ``features`` may hold patterns such as ``WAP*``, which take no column that has another role. ``first`` is a table
-    with the first rows: a column of lists of points says the number of features only there.
+    ``id``, ``probability`` and ``weight`` are names, False (no column has this role) or None (guess by name). What can
+    be read in two ways is an error that asks which is meant. ``features`` may hold patterns such as ``WAP*``, which
+    take no column that has another role. ``first`` is a table with the first rows: a column of lists of points says the
+    number of features only there.
     """
     _check_options(layout, group_size)
     names = list(schema.names)
@@ -108,17 +131,19 @@ def choose_columns(
     _check_once(named, features or ())
     # What a pattern catches may still be an id, a probability or a weight; what is named in full is a feature.
     free = [name for name in names if name not in named and name not in (features or ())]
-    ids = ids or _named(ID_NAMES, free)[:1]
-    named_probability = probability or next(iter(_named(PROBABILITY_NAMES, free)), None)
-    layout = layout or _guessed_layout(schema, group_size, bool(ids), named_probability)
-    if layout in ("long", "nested"):
-        probability = named_probability
-    elif probability is not None:
+    if id is None:
+        ids = _named(ID_NAMES, free)[:1]
+    by_name = next(iter(_named(PROBABILITY_NAMES, free)), None) if probability is None else probability or None
+    is_said = layout is not None
+    layout = layout or _guessed_layout(schema, group_size, bool(ids), by_name)
+    if probability and layout not in ("long", "nested"):
         raise InputError(f"A table in the layout {layout!r} has no probabilities, but {probability!r} was named.")
-    if layout != "groups":
-        weight = weight or next(iter(_named(WEIGHT_NAMES, free)), None)
-    elif weight is not None:
+    probability = by_name if layout in ("long", "nested") else None
+    if weight and layout == "groups":
         raise InputError(f"A table in the layout 'groups' has no weights, but {weight!r} was named.")
+    if weight is None and layout != "groups":
+        weight = _guessed_weight(free, layout, probability)
+    weight = weight or None
     if layout == "long" and not ids:
         raise InputError(
             "Which column says to which node a row belongs? Name it: id (--id). None is called id or node."
@@ -127,7 +152,14 @@ def choose_columns(
         raise InputError("How many rows are a node? Say so: group_size (--group-size).")
     _check_types(schema, layout, ids, probability, weight)
     roles = {*ids, probability, weight}
-    points, chosen = _features(schema, layout, wanted, roles, first)
+    members = [] if wanted is not None else [n for n in _named(MEMBER_NAMES, free) if n not in roles]
+    if layout == "points" and members and not is_said and is_number(schema.field(members[0]).type):
+        raise InputError(
+            f"Does {members[0]!r} number the realizations of a node, or is each row a node of its own? Say which: "
+            'layout="long" with an id (--layout long --id COLUMN), or layout="points" (--layout points).'
+        )
+    members = members if layout in ("groups", "long") else []
+    points, chosen = _features(schema, layout, wanted, {*roles, *members}, first)
     used = roles | set(chosen) | {points}
     return Columns(
         layout=layout,
@@ -138,6 +170,20 @@ def choose_columns(
         points=points,
         group_size=group_size if layout == "groups" else None,
         left_out=tuple(name for name in names if name not in used),
+    )
+
+
+def _guessed_weight(free: Sequence[str], layout: str, probability: str | None) -> str | None:
+    """Column of weights by its name, where lists or probabilities show that the table is one of nodes.
+
+    Elsewhere it may as well be what somebody weighs.
+    """
+    found = next(iter(_named(WEIGHT_NAMES, free)), None)
+    if found is None or layout == "nested" or (layout == "long" and probability is not None):
+        return found
+    raise InputError(
+        f"Does {found!r} say how many nodes a row stands for, or is it a feature? Say which: weight={found!r} "
+        f"(--weight {found}), or weight=False (--weight none)."
     )
 
 

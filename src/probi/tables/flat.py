@@ -47,7 +47,10 @@ def _node_weights(weights: Array, starts: Array) -> Array:
     """Weight of each node, which all its rows must agree on."""
     of_nodes = weights[starts]
     if not np.array_equal(np.repeat(of_nodes, np.diff(np.append(starts, len(weights)))), weights, equal_nan=True):
-        raise InputError("The rows of a node have different weights. A weight belongs to the node: repeat it.")
+        raise InputError(
+            "The rows of a node have different weights. A weight belongs to the node: repeat it; or make it "
+            "a feature: weight=False (--weight none)."
+        )
     return of_nodes
 
 

@@ -5,18 +5,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from probi.errors import InputError
-from probi.tables.columns import choose_columns
-from probi.tables.flat import flatten, has_ids
+from probi import _notes
+from probi.errors import InputError, InputWarning
+from probi.tables.columns import Columns, Given, choose_columns
+from probi.tables.flat import flatten, has_ids, one_chunk
 
 
 def arrays_of(
     table: Any,
     layout: str | None,
     features: Sequence[str] | None,
-    id: str | Sequence[str] | None,
-    probability: str | None,
-    weight: str | None,
+    id: Given | Sequence[str],
+    probability: Given,
+    weight: Given,
     group_size: int | None,
 ) -> tuple[Any, ...]:
     """Arguments for Nodes; see Nodes.from_table."""
@@ -30,6 +31,10 @@ def arrays_of(
         arrow.schema, layout, features=features, id=id, probability=probability, weight=weight,
         group_size=group_size, first=arrow.slice(0, 100),
     )  # fmt: skip
+    if layout is None:
+        check_guessed_points(arrow, columns)
+    if features is None:
+        _say_what_was_guessed(columns)
     n_rows = arrow.num_rows - (arrow.num_rows % columns.group_size if columns.group_size else 0)
     arrow = arrow.slice(0, n_rows)
     if not (there := has_ids(arrow, columns)).all():
@@ -40,6 +45,46 @@ def arrays_of(
     if columns.layout == "long":
         check_together(flat.ids)
     return flat.points, flat.probabilities, flat.offsets, flat.weights, flat.ids
+
+
+def _say_what_was_guessed(columns: Columns) -> None:
+    """Warn where columns that are there do not count, or count in a way that few want."""
+    notes = []
+    if columns.left_out:
+        notes.append("Columns of text and dates, and numbers of realizations, are left out: features=[...] says which")
+    if columns.degrees:
+        notes.append(degrees_note(columns))
+    if notes:
+        _notes.warn(f"The table was read so: {columns}. {' '.join(notes)}", InputWarning)
+
+
+def degrees_note(columns: Columns) -> str:
+    """Say that degrees are no lengths, and what to do."""
+    lon, lat = columns.degrees or ("", "")
+    return (
+        f"{lon} and {lat} count as plain numbers, but degrees are no distances: nodes.moved(probi.geo.to_sphere("
+        f"nodes.points)) makes kilometres of them (--lonlat {lon},{lat})."
+    )
+
+
+def check_guessed_points(table: pa.Table, columns: Columns) -> None:
+    """Raise if rows share an id where the layout "points" was guessed: they may be realizations of one node."""
+    if columns.layout != "points" or not columns.ids:
+        return
+    plain = pa.table({name: one_chunk(table[name]) for name in columns.ids})
+    counts = plain.group_by(list(columns.ids)).aggregate([([], "count_all")])
+    numbers = counts["count_all"].to_numpy()
+    if len(numbers) < table.num_rows:
+        first = counts.slice(int((numbers > 1).argmax()), 1).to_pylist()[0]
+        raise repeated_id([first[name] for name in columns.ids])
+
+
+def repeated_id(values: Sequence[Any]) -> InputError:
+    """The question that rows with one id ask, where nothing else says what they are."""
+    return InputError(
+        f"Several rows have the id {', '.join(map(repr, values))}. Are they realizations of one node, or nodes of "
+        'their own? Say which: layout="long" (--layout long) or layout="points" (--layout points).'
+    )
 
 
 def check_together(ids: Any) -> None:

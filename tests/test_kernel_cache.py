@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -90,4 +91,12 @@ def test_a_terminal_is_told_once_that_kernels_are_compiled(tmp_path):
             shown = ""
         os.close(terminal)
         assert shown.count("compiling kernels") == said
-        assert shown.count("\n") == said
+        assert shown.count("probi: compiled in") == said
+        assert shown.count("\n") == 2 * said
+
+
+def test_a_notebook_is_told_and_who_wants_quiet_is_not(tmp_path):
+    in_notebook = "import sys; sys.modules['ipykernel'] = sys" + VARIANCES
+    _, errors = start(in_notebook, tmp_path / "a").communicate(timeout=300)
+    assert re.fullmatch(r"probi: compiling kernels .*\nprobi: compiled in \d+ seconds\.\n", errors)
+    assert output(start(f"from probi.cli.talk import Talk; Talk(quiet=True)\n{in_notebook}", tmp_path / "b"))

@@ -4,6 +4,7 @@ A first run compiles for seconds. A second process takes half of that work: it c
 later, and whoever needs a kernel that the other is compiling waits for it and loads it.
 """
 
+import atexit
 import contextlib
 import hashlib
 import os
@@ -15,6 +16,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from numba.core.caching import FunctionCache
+
+from probi import _notes
 
 fcntl: Any
 try:
@@ -28,9 +31,47 @@ VARIABLE = "PROBI_COMPILE_AHEAD"
 # A kernel takes a few seconds to compile. A process that is stopped in the middle must not keep others waiting.
 LONGEST_WAIT, PAUSE = 60.0, 0.02
 
-MESSAGE = "probi: compiling kernels for the first run, about 10 seconds; later runs start at once."
+MESSAGE = "compiling kernels for the first run, 10 seconds or more; later runs start at once."
+
+# Seconds without compiling after which a first run has compiled what it needs.
+REST = 2.0
 
 _first_miss = True
+
+
+class _Stopwatch:
+    """Says once how long a first run compiled: when nothing was compiled for a while, or at the end."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._timer: threading.Timer | None = None
+        self._n_running, self._start, self._seconds = 0, 0.0, 0.0
+
+    def begin(self) -> None:
+        """Start, where somebody was told that kernels are compiled."""
+        self._start = time.monotonic()
+        atexit.register(self._say)
+
+    def running(self, change: int) -> None:
+        """One more kernel is being compiled, or one less."""
+        with self._lock:
+            self._n_running += change
+            if self._timer is not None:
+                self._timer.cancel()
+            if self._start and self._n_running == 0:
+                self._seconds = time.monotonic() - self._start
+                self._timer = threading.Timer(REST, self._say)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def _say(self) -> None:
+        with self._lock:
+            if self._start and self._seconds:
+                _notes.note(f"compiled in {self._seconds:.0f} seconds.")
+                self._start = 0.0
+
+
+_stopwatch = _Stopwatch()
 
 
 def _digest() -> str:
@@ -61,11 +102,12 @@ class KernelCache(FunctionCache):
         found = super().load_overload(sig, target_context)
         if found is None:
             _begin_first_run(sig)
+            _stopwatch.running(+1)
             with contextlib.suppress(OSError):
                 self._turn = self._wait(sig)
             found = super().load_overload(sig, target_context)
             if found is not None:
-                self._release()
+                self._end()
         return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -73,7 +115,7 @@ class KernelCache(FunctionCache):
         try:
             super().save_overload(sig, data)
         finally:
-            self._release()
+            self._end()
 
     def _wait(self, sig: Any) -> IO[bytes] | None:
         """Wait until nobody else compiles this kernel for this signature; the file is locked from then on."""
@@ -91,7 +133,9 @@ class KernelCache(FunctionCache):
                 time.sleep(PAUSE)
         return file
 
-    def _release(self) -> None:
+    def _end(self) -> None:
+        """Let others go on: it is compiled."""
+        _stopwatch.running(-1)
         if self._turn is not None:
             with contextlib.suppress(OSError):
                 Path(self._turn.name).unlink()
@@ -105,8 +149,8 @@ def _begin_first_run(sig: Any) -> None:
     if not _first_miss:
         return
     _first_miss = False
-    if sys.stderr is not None and sys.stderr.isatty():
-        print(MESSAGE, file=sys.stderr, flush=True)
+    if _notes.note(MESSAGE):
+        _stopwatch.begin()
     dtypes = [str(kind.dtype) for kind in sig if hasattr(kind, "dtype")]
     if _may_start() and dtypes and dtypes[0] in ("float32", "float64"):
         code = f"import sys; sys.path[:] = {sys.path!r}; from probi._compile_ahead import main; main({dtypes[0]!r})"

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from probi import _notes
+
 # A bar is shown for what takes longer than this.
 PATIENCE_SECONDS = 1.0
 
@@ -23,7 +25,7 @@ class Talk:
     """Sentences and progress for people, on standard error; nothing at all if it is to be quiet."""
 
     def __init__(self, quiet: bool = False) -> None:
-        self.quiet = quiet
+        self.quiet = _notes.quiet = quiet
 
     def say(self, text: str) -> None:
         """Print one line."""

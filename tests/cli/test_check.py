@@ -19,14 +19,14 @@ PLANTED = {
 @pytest.mark.parametrize("file", ["x.csv", "x.csv.gz", "x.parquet", "x.arrow", "x.arrows"])
 def test_check_names_every_bad_row(tmp_path, capsys, file):
     path = write(tmp_path / file, PLANTED, step=3)
-    ran = probi(capsys, "check", path)
+    ran = probi(capsys, "check", path, "--weight", "weight")
     assert ran.code == 2
     lines = ran.out.splitlines()
     assert [int(re.search(r", row (\d+)", line)[1]) for line in lines] == [2, 3, 4, 7]
     reasons = ["has no value in column 'x'", "has -1 in column 'weight'", "has inf in column 'x'", "overflow"]
     assert all(reason in line for reason, line in zip(reasons, lines, strict=True))
     assert "8 rows: 4 good ones in 4 nodes, 4 bad" in ran.err.splitlines()[-1]
-    values = json.loads(probi(capsys, "check", path, "--json", "-q").out)
+    values = json.loads(probi(capsys, "check", path, "--weight", "weight", "--json", "-q").out)
     assert values["counts"] == {"rows": 8, "nodes": 4, "used": 4, "missing": 0, "rejected": 4, "incomplete": 0}
     assert [(entry["file"], entry["row"]) for entry in values["rows"]] == [(str(path), row) for row in (2, 3, 4, 7)]
 

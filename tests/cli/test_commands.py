@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from commands import error_line, files_of, probi
 from numpy.testing import assert_allclose, assert_array_equal
-from table_files import GROUP, as_nodes, assert_same, columns_of, options_of, read_nodes, some_nodes, write
+from table_files import as_nodes, assert_same, columns_of, options_of, read_nodes, some_nodes, write
 
 import probi as library
 from probi import Nodes, Summary, expected_cost, solve
@@ -402,7 +402,7 @@ WAYS = [
 def test_convert_there_and_back(tmp_path, capsys, first, layout, format):
     plain = some_nodes(first, n=30)
     start = write(tmp_path / "x.parquet", columns_of(plain, first))
-    options = {"group_size": GROUP} if layout == "groups" else {"layout": layout}
+    options = options_of(layout)
     converted = tmp_path / f"y.{format}"
     arguments = [f"--{name.replace('_', '-')}={value}" for name, value in options_of(first).items()]
     values = probi(capsys, "convert", start, *arguments, "--to", layout, "-o", converted, "--json").json
@@ -457,10 +457,11 @@ def test_weights_that_begin_or_end_late_are_kept(tmp_path, capsys, monkeypatch, 
     monkeypatch.setattr("probi.io.chunks.MOST_ROWS", 10)
     path = write(tmp_path / "x.parquet", {"x": np.arange(80.0), "weight": weights})
     for file in ("y.parquet", "y.csv"):
-        assert probi(capsys, "convert", path, "--to", layout, "-o", tmp_path / file, "-q").code == 0
-        (ids, found) = (read_nodes(tmp_path / file, layout=layout).ids, read_nodes(tmp_path / file, layout=layout))
+        options = ("--weight", "weight", "--to", layout, "-o", tmp_path / file, "-q")
+        assert probi(capsys, "convert", path, *options).code == 0
+        found = read_nodes(tmp_path / file, **options_of(layout))
         assert_array_equal(found.weights, weights)
-        assert (ids is not None) == (layout == "long")
+        assert (found.ids is not None) == (layout == "long")
 
 
 def test_what_cannot_be_converted_says_so(tmp_path, capsys):
@@ -475,7 +476,7 @@ def test_what_cannot_be_converted_says_so(tmp_path, capsys):
         (path, "y.csv", ("--scale", "standard"), "neither --scale nor --lonlat"),
         (path, "y.csv", ("--lonlat", "x0,x1"), "neither --scale nor --lonlat"),
     ]:
-        layout = LONG if inputs == path else ()
+        layout = LONG if inputs == path else ("--weight", "weight")
         assert says in error_line(probi(capsys, "convert", inputs, *layout, *options, "-o", tmp_path / output, "-q"))
         assert not (tmp_path / output).exists()
 

@@ -19,7 +19,9 @@ def test_a_weight_that_may_be_a_feature_is_asked_for(capsys, table):
     asked = probi(capsys, "cluster", people, "-k", 1)
     assert (asked.code, "--weight none" in asked.err) == (2, True)
     assert "3 features (height, weight, age)" in probi(capsys, "cluster", people, "-k", 1, "--weight", "none").err
-    assert "2 features (height, age); weight weight" in probi(capsys, "cluster", people, "-k", 1, "--weight", "weight").err
+    assert (
+        "2 features (height, age); weight weight" in probi(capsys, "cluster", people, "-k", 1, "--weight", "weight").err
+    )
 
 
 def test_rows_that_share_an_id_are_asked_about(capsys, table):

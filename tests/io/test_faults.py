@@ -73,7 +73,7 @@ def test_values_in_rows(tmp_path, format, value, reason, advice):
     long = write(tmp_path / f"long.{format}", planted(PLAIN, "long", [("x1", 5, value)]))
     check(long, PLAIN, 2, [4, 5, 6], 5, reason, advice)
     points = write(tmp_path / f"points.{format}", planted(POINTS, "points", [("x1", 3, value)]))
-    check(points, POINTS, 2, [3], 3, reason, advice, layout="points")
+    check(points, POINTS, 2, [3], 3, reason, advice, layout="points", weight="weight")
     groups = write(tmp_path / f"groups.{format}", planted(GROUPS, "groups", [("x1", 5, value)]))
     check(groups, GROUPS, 1, [4, 5, 6], 5, reason, advice, group_size=3)
 
@@ -138,10 +138,10 @@ def test_a_small_excess_is_one_in_float64_and_none_in_float32(tmp_path):
 
 def test_what_does_not_fit_in_float32(tmp_path):
     path = write(tmp_path / "x.parquet", planted(POINTS, "points", [("x1", 3, 1e39)]))
-    assert len(read_nodes(path, layout="points")) == 4
+    assert len(read_nodes(path, layout="points", weight="weight")) == 4
     with pytest.raises(InputError, match=r"row 3 of node .* has 1e\+39 in column 'x1', so large"):
-        read_nodes(path, layout="points", dtype="float32")
-    assert len(read_nodes(path, layout="points", dtype="float32", on_bad="skip")) == 3
+        read_nodes(path, layout="points", weight="weight", dtype="float32")
+    assert len(read_nodes(path, layout="points", weight="weight", dtype="float32", on_bad="skip")) == 3
 
 
 @pytest.mark.parametrize("format", ["csv", "parquet"])
@@ -213,19 +213,19 @@ def test_a_node_that_comes_back(tmp_path, format):
 @pytest.mark.parametrize("format", ["csv", "parquet"])
 @pytest.mark.usefixtures("chunk")
 def test_degrees_out_of_range(tmp_path, format):
-    options = {"layout": "points", "lonlat": ("x0", "x1"), "on_bad": "skip"}
+    options = {"layout": "points", "weight": "weight", "lonlat": ("x0", "x1"), "on_bad": "skip"}
     for name, value, most in [("x1", 90.5, 90), ("x1", -91.0, 90), ("x0", 361.0, 360)]:
         path = write(tmp_path / f"x.{format}", planted(POINTS, "points", [(name, 3, value)]))
         reason = f"row 3 .*has {value:g} in column '{name}', which must lie between -{most} and {most}"
         with pytest.raises(InputError, match=reason):
-            read_nodes(path, layout="points", lonlat=("x0", "x1"))
+            read_nodes(path, layout="points", weight="weight", lonlat=("x0", "x1"))
         batches = batches_of(path, **options)
         assert joined(batches).ids.tolist() == ["a", "b", "d"]
         assert [r.row for b in batches for r in b.rejected] == [3]
     path = write(
         tmp_path / f"y.{format}", planted(POINTS, "points", [("x0", 1, -180.0), ("x0", 2, 360.0), ("x1", 3, -90.0)])
     )
-    assert len(read_nodes(path, layout="points", lonlat=("x0", "x1"))) == 4
+    assert len(read_nodes(path, layout="points", weight="weight", lonlat=("x0", "x1"))) == 4
     path = write(
         tmp_path / f"z.{format}",
         columns_of(PLAIN, "nested")

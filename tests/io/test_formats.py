@@ -80,7 +80,9 @@ def test_npy_of_two_dimensions(tmp_path, monkeypatch, layout, dtype, order):
     values = np.asarray(np.arange(24).reshape(12, 2), dtype, order)
     np.save(tmp_path / "x.npy", values)
     expected = Nodes.from_points(values) if layout == "points" else Nodes.from_groups(values, GROUP)
-    nodes = read_nodes(tmp_path / "x.npy", **options_of(layout), dtype=str(expected.dtype))
+    nodes = read_nodes(
+        tmp_path / "x.npy", **({"group_size": GROUP} if layout == "groups" else {}), dtype=str(expected.dtype)
+    )
     assert_same(nodes, expected)
 
 
@@ -212,7 +214,7 @@ def test_ids_as_a_dictionary_in_one_file_and_plain_in_the_next(tmp_path, monkeyp
         if dictionary_first == (i == 0):
             part["id"] = part["id"].dictionary_encode()
         pq.write_table(pa.table(part), tmp_path / f"{i}.parquet")
-    assert_same(read_nodes(tmp_path, layout=layout), as_nodes(plain))
+    assert_same(read_nodes(tmp_path, **options_of(layout)), as_nodes(plain))
 
 
 def test_one_dtype_for_all_files(tmp_path):

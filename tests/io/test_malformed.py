@@ -136,7 +136,9 @@ bad_table("a_probability_above_1", TABLE | {"p": [0.5, 0.5, 1.5, 0.5, 0.5]}, "ab
 bad_table("probabilities_all_0", TABLE | {"p": [0.5, 0.5, 1.0, 0.0, 0.0]}, "all 0", row=4)
 bad_table("a_probability_that_is_missing", TABLE | {"p": [0.5, None, 1.0, 0.5, 0.5]}, "no value in column 'p'", row=2)
 bad_table("an_id_that_is_missing", TABLE | {"id": ["a", "a", None, "c", "c"]}, "has no id in column 'id'", row=3)
-bad_table("a_negative_weight", {"x": X, "weight": [1.0, 2.0, -1.0, 1.0, 1.0]}, "has -1 in column 'weight'", row=3)
+bad_table(
+    "a_negative_weight", {"x": X, "w": [1.0, 2.0, -1.0, 1.0, 1.0]}, "has -1 in column 'w'", "--weight", "w", row=3
+)
 bad_table("weights_that_differ", TABLE | {"weight": [1.0, 1.0, 2.0, 1.0, 3.0]}, "has weight 3, but its", row=5)
 bad_table("huge_in_parquet", {"x": [1.0, 1e300, 2.0]}, "so large that distances overflow", row=2)
 bad_table("null_in_parquet", {"x": [1.0, 2.0, None]}, "has no value in column 'x'", row=3)

@@ -67,8 +67,9 @@ def test_parts_are_the_whole(tmp_path, monkeypatch, layout, format):
         np.save(path, np.column_stack(list(columns.values())))
     else:
         write(path, columns)
-    expected = joined(list(probi.io.read(path, **options_of(layout)).batches()))
-    check(path, expected, least_parts=4 if format in ("parquet", "npy") else 1, **options_of(layout))
+    options = {} if format == "npy" and layout == "points" else options_of(layout)
+    expected = joined(list(probi.io.read(path, **options).batches()))
+    check(path, expected, least_parts=4 if format in ("parquet", "npy") else 1, **options)
 
 
 @pytest.mark.parametrize("n_rows", [1, 2, 3, 5, 100])
@@ -139,18 +140,18 @@ def test_a_node_longer_than_several_parts(tmp_path, monkeypatch):
 def test_parts_grow_with_the_bytes_they_may_have(tmp_path):
     columns = columns_of(some_nodes("points", n=400), "points")
     path = write(tmp_path / "x.parquet", columns, step=10)
-    counts = [len(cut(probi.io.read(path), size)) for size in (1, 1000, 2000, 1 << 30)]
+    counts = [len(cut(probi.io.read(path, weight="weight"), size)) for size in (1, 1000, 2000, 1 << 30)]
     assert counts[0] == 40
     assert counts == sorted(counts, reverse=True)
     assert counts[-1] == 1
-    assert cut(probi.io.read(path), 1 << 30) == [Part(Position(), None)]
+    assert cut(probi.io.read(path, weight="weight"), 1 << 30) == [Part(Position(), None)]
 
 
 def test_small_files_are_taken_together(tmp_path):
     columns = columns_of(some_nodes("points", n=10), "points")
     paths = [write(tmp_path / f"{i}.csv", columns) for i in range(6)]
     size = paths[0].stat().st_size
-    found = cut(probi.io.read(paths), 2 * size)
+    found = cut(probi.io.read(paths, weight="weight"), 2 * size)
     assert [part.start for part in found] == [Position(0, 0), Position(2, 0), Position(4, 0)]
 
 

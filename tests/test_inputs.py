@@ -72,7 +72,7 @@ def test_from_list():
     ("X", "probabilities", "match"),
     [
         ([], None, "X is empty"),
-        ([X2, X2[:, :1]], None, r"X\[1\] has 1 features, but X\[0\] has 2"),
+        ([X2, X2[:, :1]], None, r"X\[1\] has 1 feature, but X\[0\] has 2"),
         ([X2, X2[0]], None, r"X\[1\] must have 2 dimensions, but its shape is \(2,\)"),
         ([X2, X2[:0]], None, r"X\[1\] has shape \(0, 2\): the node has no realization"),
         (RAGGED, [[1.0]], "probabilities for 1 nodes, but X has 3"),

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probi._checks import as_floats
+from probi._notes import counted
 from probi.errors import InputError
 
 Array = NDArray[Any]
@@ -20,7 +21,9 @@ def joined(X: Sequence[Any], probabilities: Sequence[Any] | None) -> tuple[Array
     n_features = parts[0].shape[1]
     for i, part in enumerate(parts):
         if part.shape[1] != n_features:
-            raise InputError(f"X[{i}] has {part.shape[1]} features, but X[0] has {n_features}. Give all the same ones.")
+            raise InputError(
+                f"X[{i}] has {counted(part.shape[1], 'feature')}, but X[0] has {n_features}. Give all the same ones."
+            )
     points = np.concatenate(parts)
     offsets = np.cumsum([0, *map(len, parts)])
     if probabilities is None:

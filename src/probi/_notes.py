@@ -10,6 +10,11 @@ quiet = False
 _PACKAGE = str(Path(__file__).parent)
 
 
+def counted(number: int, what: str) -> str:
+    """``1 node``, ``12,345 nodes``."""
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
 def note(text: str) -> bool:
     """Print a line on standard error if somebody can see it now, and say whether that is so; not into a pipe."""
     # The kernel of a notebook shows standard error below the cell, but is no terminal.

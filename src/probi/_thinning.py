@@ -1,5 +1,7 @@
 """Fewer realizations a node: step 5 of Lammersen, Schmidt and Sohler's coreset, by itself."""
 
+from __future__ import annotations
+
 import math
 from typing import Any, NamedTuple
 
@@ -74,17 +76,17 @@ class ThinningTotals(NamedTuple):
     lower_bound: float = 0.0
     bias: float = 0.0
 
-    def then(self, *each: Array) -> "ThinningTotals":
+    def then(self, *each: Array) -> ThinningTotals:
         """With more nodes, one after the other: how they come in batches must not change a bit."""
         return ThinningTotals(
             *(float(np.add.accumulate(np.append(total, values))[-1]) for total, values in zip(self, each, strict=True))
         )
 
-    def plus(self, other: "ThinningTotals") -> "ThinningTotals":
+    def plus(self, other: ThinningTotals) -> ThinningTotals:
         """Sums over the nodes of both."""
         return ThinningTotals(*(a + b for a, b in zip(self, other, strict=True)))
 
-    def scaled(self, factor: float) -> "ThinningTotals":
+    def scaled(self, factor: float) -> ThinningTotals:
         """Sums with all weights multiplied."""
         variance, *others = self
         return ThinningTotals(factor**2 * variance, *(factor * value for value in others))

@@ -1,5 +1,7 @@
 """Expected distances, assignment, and the objective: ``expected_cost`` is its only definition."""
 
+from __future__ import annotations
+
 import math
 from typing import Any
 
@@ -10,6 +12,7 @@ from probi import _parallel
 from probi._checks import as_floats, check_points, frozen
 from probi._inputs import as_nodes
 from probi._kernels import assignment, candidates, geometry
+from probi._notes import counted
 from probi.errors import InputError
 from probi.nodes import Nodes
 
@@ -23,7 +26,7 @@ def check_centers(centers: ArrayLike, n_features: int) -> Floats:
     if len(array) == 0:
         raise InputError("There are no centers.")
     if array.shape[1] != n_features:
-        raise InputError(f"Centers have {array.shape[1]} features, but the nodes have {n_features}.")
+        raise InputError(f"Centers have {counted(array.shape[1], 'feature')}, but the nodes have {n_features}.")
     check_points(array)
     return array
 

@@ -1,5 +1,7 @@
 """scikit-learn's shell around the solvers."""
 
+from __future__ import annotations
+
 import warnings
 from typing import Any, Self
 
@@ -509,6 +511,13 @@ class PROBI(_KMedian):
     def _forget(self) -> None:
         """Drop centers that do not know of the nodes just read."""
         self.__dict__.pop("result_", None)
+
+    def __dir__(self) -> list[str]:
+        # Tab completion shows what would be found. Labels are there after fit alone.
+        known = self.__dict__.get("result_")
+        lazy = [name for name in _LAZY if name != "labels_" or (known is not None and known.labels is not None)]
+        # Not scikit-learn's own: it tries every name, and one of them needs centers.
+        return [*object.__dir__(self), *(lazy if "summary_" in self.__dict__ else ())]
 
     def __getattr__(self, name: str) -> Any:
         # Only called for what is not there: results that wait for somebody to ask.

@@ -4,6 +4,8 @@ On the sphere in three dimensions any places on Earth will do; a local projectio
 some hundred kilometres of each other and for error ellipses, which are given on a map.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """1-medians of nodes."""
 
+from __future__ import annotations
+
 import warnings
 from typing import Any
 

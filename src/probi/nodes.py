@@ -1,5 +1,7 @@
 """Nodes: uncertain objects in one flat layout, checked once, never changed."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Self
@@ -7,7 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from probi import _notes, _parallel
+from probi import _html, _notes, _parallel
 from probi._checks import (
     as_floats,
     as_ids,
@@ -22,6 +24,7 @@ from probi._checks import (
     largest_magnitude,
 )
 from probi._kernels import statistics
+from probi._notes import counted
 from probi._random import seed_of
 from probi._thinning import Thinned, ThinningBounds, most_realizations, thinned
 from probi.errors import InputError, InputWarning
@@ -815,16 +818,30 @@ class Nodes:
         return _restore, (type(self), self._parts() | {"statistics": {}})
 
     def __repr__(self) -> str:
-        sizes = np.diff(self.offsets)
-        a_node = ""
-        if len(self):
-            low, high = sizes.min(), sizes.max()
-            a_node = f" ({low:,} a node)" if low == high else f" ({low:,} to {high:,} a node)"
-        n, d = self.shape
+        a_node = f" ({self._realizations_a_node()})" if len(self) else ""
         return (
-            f"Nodes({n:,} node{'s' * (n != 1)}, {self.n_realizations:,} realization{'s' * (self.n_realizations != 1)}"
-            f"{a_node}, {d:,} feature{'s' * (d != 1)}, {self.dtype}, mass {math.fsum(self.mass):,.6g})"
+            f"Nodes({counted(len(self), 'node')}, {counted(self.n_realizations, 'realization')}{a_node}, "
+            f"{counted(self.n_features, 'feature')}, {self.dtype}, mass {math.fsum(self.mass):,.6g})"
         )
+
+    def _realizations_a_node(self) -> str:
+        sizes = np.diff(self.offsets)
+        low, high = sizes.min(), sizes.max()
+        return f"{low:,} a node" if low == high else f"{low:,} to {high:,} a node"
+
+    def _repr_html_(self) -> str:
+        """Show the first nodes in a notebook."""
+        shown, d = min(len(self), _html.MOST_ROWS // 2), min(self.n_features, _html.MOST_COLUMNS)
+        middles = self[:shown].gravity_centers[:, :d]
+        rows = [
+            [
+                str(i) if self.ids is None else str(self.ids[i]),
+                f"{self.offsets[i + 1] - self.offsets[i]:,}", f"{self.mass[i]:.6g}", *(f"{x:.6g}" for x in middles[i]),
+            ]
+            for i in range(shown)
+        ]  # fmt: skip
+        header = ["node" if self.ids is None else "id", "realizations", "mass", *(f"mean x{j}" for j in range(d))]
+        return _html.table(repr(self), rows, header)
 
 
 def _each(function: Callable[..., Any], *values: Any) -> Any:

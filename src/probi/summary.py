@@ -1,5 +1,7 @@
 """Summary: what is kept of a stream of nodes, in memory that does not grow with it."""
 
+from __future__ import annotations
+
 import copy
 import math
 import os
@@ -10,9 +12,10 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from probi import _parallel
+from probi import _html, _parallel
 from probi._checks import LARGEST, SMALLEST, check_count
 from probi._inputs import as_nodes
+from probi._notes import counted
 from probi._random import seed_of
 from probi._thinning import ThinningTotals
 from probi.audit import AuditSample
@@ -170,7 +173,7 @@ class Summary:
             stream, audit = stream.updated(nodes, audit)
             self._become([*streams[:at], stream, *streams[at + 1 :]], audit)
 
-    def merge(self, other: "Summary") -> Self:
+    def merge(self, other: Summary) -> Self:
         """Add what another summary has read; return this one. The other stays as it is.
 
         The result does not depend on the order of merges, down to its bytes. Neighbouring shards are taken together as
@@ -249,10 +252,10 @@ class Summary:
     def _check_features(self, n_features: int) -> None:
         if self.n_features is not None and n_features != self.n_features:
             raise InputError(
-                f"Nodes have {n_features} features, but the summary has read nodes with {self.n_features}."
+                f"Nodes have {counted(n_features, 'feature')}, but the summary has read nodes with {self.n_features}."
             )
 
-    def _check_fits(self, other: "Summary") -> None:
+    def _check_fits(self, other: Summary) -> None:
         theirs_given = other._plan.parameters()
         for name, mine in self._plan.parameters().items():
             if mine != (theirs := theirs_given[name]):
@@ -462,13 +465,25 @@ class Summary:
         if self.max_realizations:
             kind += f", at most {self.max_realizations} realizations a node"
         return (
-            f"Summary({self.n_nodes:,} nodes read, {self.n_retained:,} kept, up to {self.n_clusters} clusters, "
-            f"{kind}, mass {self.mass:,.6g})"
+            f"Summary({counted(self.n_nodes, 'node')} read, {self.n_retained:,} kept, "
+            f"up to {counted(self.n_clusters, 'cluster')}, {kind}, mass {self.mass:,.6g})"
         )
+
+    def _repr_html_(self) -> str:
+        """Show in a notebook what was read, and what is kept of it."""
+        rows = [
+            ["nodes read", f"{self.n_nodes:,}"],
+            ["nodes kept", f"{self.n_retained:,}"],
+            ["mass", f"{self.mass:,.6g}"],
+            ["features", "not known yet" if self.n_features is None else f"{self.n_features:,}, {self.dtype}"],
+            ["spread of the nodes", f"{self.spread_cost:,.6g}"],
+            *([str(name), str(value)] for name, value in list(self.about.items())[: _html.MOST_ROWS]),
+        ]
+        return _html.table(repr(self), rows)
 
     # -- copies and files -------------------------------------------------------------------------------------------
 
-    def sealed(self) -> "Summary":
+    def sealed(self) -> Summary:
         """The same summary with nothing in it but its coreset and its audit sample, to be saved in a small file.
 
         :func:`probi.solve` finds the same centers for it. It can be merged and updated like any other, and then errs
@@ -498,7 +513,7 @@ class Summary:
             ]
             return Summary.__new__(Summary)._set(self._plan, streams, self._whole_audit(), copy.deepcopy(self.about))
 
-    def _snapshot(self) -> "Summary":
+    def _snapshot(self) -> Summary:
         """The same state, which further updates of this one do not touch."""
         with self._lock:
             streams, audit = self._state
@@ -507,7 +522,7 @@ class Summary:
 
     __copy__ = _snapshot
 
-    def __deepcopy__(self, _: Any) -> "Summary":
+    def __deepcopy__(self, _: Any) -> Summary:
         return self._snapshot()
 
     def to_bytes(self) -> bytes:
@@ -551,7 +566,7 @@ class Summary:
         >>> summary = probi.Summary(n_clusters=1, random_state=0)
         >>> summary.update(probi.Nodes.from_points([[0.0], [1.0], [5.0]]))
         >>> probi.Summary.from_bytes(summary.to_bytes())
-        Summary(3 nodes read, 3 kept, up to 1 clusters, coreset of 200, mass 3)
+        Summary(3 nodes read, 3 kept, up to 1 cluster, coreset of 200, mass 3)
         """
         from probi import _arrow
 

@@ -1,5 +1,7 @@
 """Window: a stream of which only the last periods count."""
 
+from __future__ import annotations
+
 import os
 import warnings
 from pathlib import Path
@@ -11,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from probi import _parallel
 from probi._checks import check_count
 from probi._inputs import as_nodes
+from probi._notes import counted
 from probi._periods import MOST, Periods
 from probi._random import seed_of
 from probi.errors import InputError
@@ -166,7 +169,7 @@ class Window:
         >>> window.update(probi.Nodes.from_points([[4.0], [5.0]]), 18.0)
         >>> window.update(probi.Nodes.from_points([[6.0]]), 9.0)
         >>> window
-        Window(4 nodes in 2 of 3 periods of 10.0, 1 late, up to 1 clusters, coreset of 200)
+        Window(4 nodes in 2 of 3 periods of 10.0, 1 late, up to 1 cluster, coreset of 200)
 
         A clock that is wrong by years:
 
@@ -186,7 +189,9 @@ class Window:
                 return
             n_features = self._state.n_features
             if n_features not in (None, nodes.n_features):
-                raise InputError(f"Nodes have {nodes.n_features} features, but the window has those of {n_features}.")
+                raise InputError(
+                    f"Nodes have {counted(nodes.n_features, 'feature')}, but the window has those of {n_features}."
+                )
             self._read(nodes, np.broadcast_to(numbers, len(nodes)))
 
     def _read(self, nodes: Nodes, numbers: Any) -> None:
@@ -366,14 +371,14 @@ class Window:
         paper = ", as in the paper" if self.preset == "paper" else ""
         ahead = f", {self.n_ahead:,} too far ahead" if self.n_ahead else ""
         return (
-            f"Window({self.n_nodes:,} nodes in {len(self._state.summaries):,} of {self.n_periods:,} periods of "
-            f"{self._periods}, {self.n_late:,} late{ahead}, up to {self.n_clusters} clusters, coreset of "
+            f"Window({counted(self.n_nodes, 'node')} in {len(self._state.summaries):,} of {self.n_periods:,} periods "
+            f"of {self._periods}, {self.n_late:,} late{ahead}, up to {counted(self.n_clusters, 'cluster')}, coreset of "
             f"{self.size:,}{paper})"
         )
 
     # -- copies and files -------------------------------------------------------------------------------------------
 
-    def __copy__(self) -> "Window":
+    def __copy__(self) -> Window:
         with self._lock:
             copies = {number: summary.__copy__() for number, summary in self._state.summaries.items()}
             state = self._state._replace(summaries=copies)
@@ -381,7 +386,7 @@ class Window:
                 self._periods, self._n_periods, self._max_ahead, self._plan, self._seed, state
             )
 
-    def __deepcopy__(self, _: Any) -> "Window":
+    def __deepcopy__(self, _: Any) -> Window:
         return self.__copy__()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -400,7 +405,7 @@ class Window:
         >>> import probi
         >>> window = probi.Window(10, n_periods=3, n_clusters=1)
         >>> probi.Window.from_bytes(window.to_bytes())
-        Window(0 nodes in 0 of 3 periods of 10, 0 late, up to 1 clusters, coreset of 200)
+        Window(0 nodes in 0 of 3 periods of 10, 0 late, up to 1 cluster, coreset of 200)
         """
         from probi import _window_file
 

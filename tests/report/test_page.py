@@ -410,3 +410,14 @@ def test_numbers_are_written_for_people():
     assert plus_minus(0.0123456, 0.00012) == "0.01235 ± 0.00012"
     assert plus_minus(5.0, np.nan) == "5"
     assert html.escape(percent(0.5)) == "50\u202f%"
+
+
+def test_nothing_else_is_needed_than_a_result_and_nodes(tmp_path):
+    X = np.random.default_rng(0).normal(size=(30, 3, 2))
+    result = solve(X, 2, random_state=0)
+    write_report(tmp_path / "r.html", result, X)
+    page = (tmp_path / "r.html").read_text("utf-8")
+    assert "<h1>2 clusters</h1>" in page
+    assert "probi.solve(nodes, n_clusters=2)" in page
+    with pytest.raises(InputError, match="The result comes before the nodes"):
+        write_report(tmp_path / "r.html", X, result)

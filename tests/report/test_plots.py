@@ -17,7 +17,7 @@ from matplotlib.patches import Ellipse
 from numpy.testing import assert_allclose, assert_array_equal
 from samples import blobs, quiet_solve
 
-from probi import InputError, Nodes, Summary, expected_distances, one_medians, solve
+from probi import InputError, Nodes, PLloyd, Summary, expected_distances, one_medians, solve
 from probi.report import Story, plot_clusters, plot_cost_split, plot_elbow, plot_profiles
 from probi.report._clusters import MOST_REALIZATIONS
 from probi.report._style import color
@@ -458,3 +458,22 @@ def test_pyplot_stays_out(tmp_path):
         "assert 'matplotlib.pyplot' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "a.png")], check=True)
+
+
+@pytest.mark.parametrize("draw", [plot_clusters, plot_profiles])
+def test_the_wrong_order_is_answered_with_the_right_one(draw):
+    X = np.random.default_rng(0).normal(size=(30, 3, 2))
+    nodes, model = Nodes.from_dense(X), PLloyd(2, random_state=0).fit(X)
+    for wrong in (nodes, X):
+        with pytest.raises(InputError, match=r"result comes before the nodes, as in plot_clusters\(result, nodes\)"):
+            draw(wrong, model.result_)
+    with pytest.raises(InputError, match="Give the result of the PLloyd: its attribute result_"):
+        draw(model, nodes)
+    assert draw(model.result_, X).axes  # an array will do
+
+
+def test_two_profiles_leave_room_for_their_scale():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    figure = plot_profiles(solve(X, 2, random_state=0), X)
+    figure.canvas.draw()
+    assert not figure._supylabel.get_window_extent().overlaps(figure._suptitle.get_window_extent())

@@ -4,6 +4,8 @@ Five steps, each a function here. The primary source is not at hand, so the proo
 ``docs/how-it-works/theory.md``, and the number of draws is the smallest for which it holds.
 """
 
+from __future__ import annotations
+
 import math
 import warnings
 from collections.abc import Sequence
@@ -52,13 +54,13 @@ class Promise(NamedTuple):
     delta: float
 
     @classmethod
-    def checked(cls, epsilon: Any, delta: Any) -> "Promise":
+    def checked(cls, epsilon: Any, delta: Any) -> Promise:
         """Return a promise, or raise on numbers that make none."""
         check_share("epsilon", epsilon)
         check_share("delta", delta)
         return cls(float(epsilon), float(delta))
 
-    def share(self, *numbers: int) -> "Promise":
+    def share(self, *numbers: int) -> Promise:
         """What a coreset must promise that is one of many, so that all of them together keep this promise.
 
         The numbers, from 0 on, say which one it is; the first is its level. Shares fall with the square of each number
@@ -67,7 +69,7 @@ class Promise(NamedTuple):
         shares = [6.0 / (math.pi * (number + 1)) ** 2 for number in numbers]
         return Promise(math.log1p(self.epsilon) * shares[0], self.delta * math.prod(shares))
 
-    def step(self) -> "Promise":
+    def step(self) -> Promise:
         """What each of the steps must promise.
 
         Two of them err, one on top of the other: (1 + e)(1 + e) - 1 is epsilon. Four of them may fail.

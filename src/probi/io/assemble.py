@@ -1,5 +1,7 @@
 """One pass over files: rows in, whole nodes out, and every row accounted for."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -98,7 +100,7 @@ class Batch:
 class Assembly:
     """One pass over the files: rows in, whole nodes out."""
 
-    reader: "Reader"
+    reader: Reader
     start: Position
     counts: Counts
     stop: Position | None = None  # where a node begins that is not ours any more
@@ -233,7 +235,7 @@ class Assembly:
         return _shown(ids[0]), _shown(ids[1])
 
     def _faults(
-        self, kept: Rows, firsts: NDArray[np.int64], rows: Rows, known: list[Fault], out: "_LeftOut"
+        self, kept: Rows, firsts: NDArray[np.int64], rows: Rows, known: list[Fault], out: _LeftOut
     ) -> list[Fault]:
         """Faults of what is left of the rows, by row; the known ones are told first."""
         reader = self.reader
@@ -274,7 +276,7 @@ class Assembly:
             for node in np.flatnonzero(again)
         ]
 
-    def _leave_out(self, out: "_LeftOut", rows: Rows, starts: NDArray[np.int64], faults: list[Fault]) -> None:
+    def _leave_out(self, out: _LeftOut, rows: Rows, starts: NDArray[np.int64], faults: list[Fault]) -> None:
         """Leave out rows and nodes as the options say; where they say nothing, this is the end.
 
         What lacks a value goes first: what else is wrong with it does not matter then.

@@ -1,5 +1,7 @@
 """Nodes of files: read once, in batches of bounded size, in which no node is torn."""
 
+from __future__ import annotations
+
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,7 +42,7 @@ class Known(NamedTuple):
     space: Space
 
 
-def read(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], **options: Any) -> "Reader":
+def read(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], **options: Any) -> Reader:
     r"""Open files of nodes; iterate over what is returned to get :class:`~probi.Nodes` in batches of bounded size.
 
     Parameters

@@ -1,5 +1,7 @@
 """From columns to the space that is clustered, and back: scales of features, longitude and latitude."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -177,7 +179,7 @@ class Space:
     def _others(self) -> list[int]:
         return [j for j, name in enumerate(self.features) if name not in (self.lonlat or ())]
 
-    def scaled_by(self, how: str, features: Array) -> "Space":
+    def scaled_by(self, how: str, features: Array) -> Space:
         """The same space with scales estimated from some rows of features.
 
         Parameters

@@ -61,7 +61,8 @@ def height_of(scene: Scene, shown: Integers, n_clusters: int, n_columns: int) ->
     """Height of the picture, in inches."""
     rows = -(-n_clusters // n_columns)
     longest = max(len(short(scene.features[j], LONGEST_NAME)) for j in shown)
-    return 0.5 + (0.78 if rows > 3 else 1.2) * rows + 0.075 * longest
+    # The label beside a single row of panels is as long as two inches.
+    return 0.5 + (0.78 if rows > 3 else 1.2 if rows > 1 else 2.3) * rows + 0.075 * longest
 
 
 def bar_width(n_features: int) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from probi._inputs import as_nodes
 from probi.distances import assign, check_centers
 from probi.errors import InputError
 from probi.nodes import Nodes
@@ -123,8 +124,10 @@ class Scene:
         return f" Drawn from {len(self.nodes):,} of {plural(self.n_nodes, 'node')}, chosen at random."
 
 
-def make_scene(result: Result, nodes: Nodes, features: Sequence[str] | None, original: Original | None) -> Scene:
-    """Look at nodes and the centers of a result; a mismatch of the two is an error."""
+def make_scene(result: Result, nodes: Any, features: Sequence[str] | None, original: Original | None) -> Scene:
+    """Look at nodes, or an array of them, and the centers of a result; a mismatch of the two is an error."""
+    check_result(result)
+    nodes = as_nodes(nodes)
     if len(nodes) == 0:
         raise InputError("There are no nodes to draw. Give at least one.")
     places = check_centers(result.centers, nodes.n_features)
@@ -134,6 +137,17 @@ def make_scene(result: Result, nodes: Nodes, features: Sequence[str] | None, ori
     names = feature_names(features, n_original)
     masses = np.nan_to_num(np.asarray(result.clusters.mass, np.float64))
     return Scene(some, len(nodes), assign(some, places), places, convert, names, masses)
+
+
+def check_result(result: Any) -> None:
+    """Raise with the call that fits unless it is a result."""
+    if hasattr(result, "result_"):
+        raise InputError(f"Give the result of the {type(result).__name__}: its attribute result_.")
+    if not isinstance(result, Result):
+        raise InputError(
+            f"The result comes before the nodes, as in plot_clusters(result, nodes), but here is a "
+            f"{type(result).__name__}."
+        )
 
 
 def some_nodes(nodes: Nodes, most_realizations: int) -> Nodes:

@@ -1,5 +1,7 @@
 """The report: one HTML file that needs nothing else."""
 
+from __future__ import annotations
+
 import base64
 import hashlib
 import math
@@ -13,7 +15,7 @@ from typing import Any
 
 import jinja2
 from markupsafe import Markup
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from probi._files import write_atomically
 from probi.errors import InputError
@@ -111,9 +113,9 @@ class Picture:
 
 def write_report(
     path: str | os.PathLike[str],
-    results: Sequence[Result],
-    nodes: Nodes,
-    story: Story,
+    results: Result | Sequence[Result],
+    nodes: Nodes | ArrayLike,
+    story: Story | None = None,
     *,
     chosen: int = 0,
     features: Sequence[str] | None = None,
@@ -129,12 +131,13 @@ def write_report(
     ----------
     path : str or path-like
         File to write; replaced as a whole.
-    results : sequence of Result
+    results : Result or sequence of Result
         One, or several with different numbers of clusters, which are then compared.
-    nodes : Nodes
-        A sample to draw, and to take each feature's overall median and scale from.
-    story : Story
-        What the report tells besides.
+    nodes : Nodes or array-like
+        All nodes or a sample to draw, and to take each feature's overall median and scale from; arrays as in
+        :func:`probi.solve`.
+    story : Story, default=None
+        What the report tells besides. None: how many nodes and features there are.
     chosen : int, default=0
         Index of the result that is shown in detail.
     features, original
@@ -143,12 +146,10 @@ def write_report(
     Examples
     --------
     >>> import tempfile, pathlib, probi
-    >>> from probi.report import Story, write_report
     >>> nodes = probi.Nodes.from_points([[0.0, 0.0], [0.0, 1.0], [9.0, 9.0]])
-    >>> story = Story("Sensors", {"file": "sensors.csv"}, {"seed": "0"}, "probi cluster sensors.csv -k 2 --seed 0")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "report.html")
-    ...     write_report(path, [probi.solve(nodes, 2, random_state=0)], nodes, story)
+    ...     probi.report.write_report(path, probi.solve(nodes, 2, random_state=0), nodes)
     ...     path.read_text(encoding="utf-8").splitlines()[0]
     '<!DOCTYPE html>'
     """
@@ -157,19 +158,21 @@ def write_report(
 
 
 def render_report(
-    results: Sequence[Result],
-    nodes: Nodes,
-    story: Story,
+    results: Result | Sequence[Result],
+    nodes: Nodes | ArrayLike,
+    story: Story | None = None,
     *,
     chosen: int = 0,
     features: Sequence[str] | None = None,
     original: Original | None = None,
 ) -> str:
     """The report as text; see :func:`write_report`."""
+    results = results if isinstance(results, Sequence) else [results]
     if not 0 <= chosen < len(results):
         raise InputError(f"There is no result {chosen}: {len(results)} were given, numbered from 0.")
     result = results[chosen]
     scene = make_scene(result, nodes, features, original)
+    story = story or _short_story(result, scene)
     counts = story.counts if story.counts is not None or result.labels is None else result.clusters.count
     is_estimate = result.labels is None and not math.isclose(result.coreset_cost, result.cost, rel_tol=1e-9)
     k = len(result.centers)
@@ -194,6 +197,17 @@ def render_report(
         versions=_versions(),
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    )
+
+
+def _short_story(result: Result, scene: Scene) -> Story:
+    """What there is to tell of a result alone."""
+    k = len(result.centers)
+    return Story(
+        title=plural(k, "cluster"),
+        read={"Nodes": f"{scene.n_nodes:,}", "Features": f"{len(scene.features):,}"},
+        settings={},
+        reproduce=f"probi.solve(nodes, n_clusters={k})",
     )
 
 

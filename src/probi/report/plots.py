@@ -1,16 +1,18 @@
 """Pictures of solutions, as matplotlib figures; pyplot and its global state are not used."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.report._clusters import draw_clusters
 from probi.report._costs import MOST_BARS, draw_cost_split, draw_elbow
 from probi.report._profiles import draw_profiles
-from probi.report._scene import Scene, make_scene
+from probi.report._scene import Scene, check_result, make_scene
 from probi.report._style import entitle, entitle_figure, new_axes
 from probi.solver.result import Result
 
@@ -23,12 +25,12 @@ Original = Callable[[NDArray[Any]], NDArray[Any]]
 
 def plot_clusters(
     result: Result,
-    nodes: Nodes,
+    nodes: Nodes | ArrayLike,
     *,
     features: Sequence[str] | None = None,
     original: Original | None = None,
-    ax: "Axes | None" = None,
-) -> "Figure":
+    ax: Axes | None = None,
+) -> Figure:
     """Draw nodes, their clusters and the centers in a plane.
 
     Two features are drawn as they are, to one scale: longitude and latitude as on a map. One is drawn as a row for
@@ -40,8 +42,9 @@ def plot_clusters(
     result : Result
         Its centers are drawn. Each node is drawn in the colour of the nearest one, so that ``nodes`` may be others
         than those that were solved.
-    nodes : Nodes
-        All nodes or a sample. Of very many realizations a few thousand are drawn, always the same ones.
+    nodes : Nodes or array-like
+        All nodes or a sample; arrays as in :func:`probi.solve`. Of very many realizations a few thousand are drawn,
+        always the same ones.
     features : sequence of str, default=None
         Names of the features; None: x0, x1, ...
     original : function, default=None
@@ -72,7 +75,7 @@ def plot_clusters(
     return entitle(axes, draw_clusters(axes, scene))
 
 
-def plot_elbow(results: Sequence[Result], *, chosen: int | None = None, ax: "Axes | None" = None) -> "Figure":
+def plot_elbow(results: Sequence[Result], *, chosen: int | None = None, ax: Axes | None = None) -> Figure:
     """Draw the cost of solutions over their number of clusters.
 
     Bars are two standard errors long in each direction. The area below is the nodes' own spread, which no clustering
@@ -103,11 +106,13 @@ def plot_elbow(results: Sequence[Result], *, chosen: int | None = None, ax: "Axe
     """
     if not results:
         raise InputError("There are no results to draw. Give at least one.")
+    for result in results:
+        check_result(result)
     axes = new_axes(ELBOW_HEIGHT) if ax is None else ax
     return entitle(axes, draw_elbow(axes, results, chosen))
 
 
-def plot_cost_split(result: Result, *, ax: "Axes | None" = None) -> "Figure":
+def plot_cost_split(result: Result, *, ax: Axes | None = None) -> Figure:
     """Draw what each cluster costs: its nodes' own spread, and the distance to the center beyond it.
 
     Of more than 20 clusters the most expensive have a bar.
@@ -133,13 +138,14 @@ def plot_cost_split(result: Result, *, ax: "Axes | None" = None) -> "Figure":
     >>> [float(bar.get_width()) for bar in figure.axes[0].patches]  # spread 1 of the first node, 8 to the last one
     [1.0, 8.0]
     """
+    check_result(result)
     axes = new_axes(split_height(result)) if ax is None else ax
     return entitle(axes, draw_cost_split(axes, result))
 
 
 def plot_profiles(
-    result: Result, nodes: Nodes, *, features: Sequence[str] | None = None, original: Original | None = None
-) -> "Figure":
+    result: Result, nodes: Nodes | ArrayLike, *, features: Sequence[str] | None = None, original: Original | None = None
+) -> Figure:
     """Draw each center feature by feature, with bars in which half of its cluster's realizations lie.
 
     Features are measured in standard deviations from their overall median, so that they share one scale. Of more than

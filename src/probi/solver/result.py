@@ -1,11 +1,16 @@
 """What a solver returns."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from probi import _html
+from probi._notes import counted
 
 Floats = NDArray[np.float64]
 
@@ -105,7 +110,24 @@ class Result:
         # Two digits, and no exponent where it can be avoided: 270, not 2.7e+02.
         error = f" ± {float(f'{self.standard_error:.2g}'):g}" if self.standard_error else ""
         spread = f"{self.spread_cost:.6g} of it spread"
-        return f"Result({len(self.centers)} centers, cost {self.cost:.6g}{error}, {spread})"
+        return f"Result({counted(len(self.centers), 'center')}, cost {self.cost:.6g}{error}, {spread})"
+
+    def _repr_html_(self) -> str:
+        """Show the clusters in a notebook: the first ones, and the first features of their centers."""
+        shown, d = min(len(self.centers), _html.MOST_ROWS), min(self.centers.shape[1], _html.MOST_COLUMNS)
+        sums = (self.clusters.count, self.clusters.mass, self.clusters.cost, self.clusters.spread)
+        rows = [
+            [
+                str(c),
+                f"{sums[0][c]:,}",
+                *(f"{of[c]:.6g}" for of in sums[1:]),
+                *(f"{x:.6g}" for x in self.centers[c, :d]),
+            ]
+            for c in range(shown)
+        ]
+        count = "nodes" if self.labels is not None else "nodes of the coreset"
+        header = ["cluster", count, "mass", "cost", "spread", *(f"center x{j}" for j in range(d))]
+        return _html.table(repr(self), rows, header)
 
 
 @dataclass(frozen=True)

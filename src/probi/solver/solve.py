@@ -1,5 +1,7 @@
 """Solve the probabilistic k-median problem in memory."""
 
+from __future__ import annotations
+
 import math
 import warnings
 from collections.abc import Callable
@@ -12,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from probi import _parallel
 from probi._checks import check_count
 from probi._inputs import as_nodes
+from probi._notes import counted
 from probi._random import generator
 from probi.distances import Assignment, assign, check_centers, total_cost
 from probi.errors import InputError, SolverWarning
@@ -56,7 +59,7 @@ class Effort(NamedTuple):
     patience: int
 
     @classmethod
-    def for_nodes(cls, n_clusters: int) -> "Effort":
+    def for_nodes(cls, n_clusters: int) -> Effort:
         """All that is worth it.
 
         On Covertype swaps bring two starts together: more of them gain little, one alone is at times 0.3 % above the
@@ -65,7 +68,7 @@ class Effort(NamedTuple):
         return cls(n_swapped=2, least_gain=1e-5, patience=6 + n_clusters // 4)
 
     @classmethod
-    def for_coreset(cls, n_clusters: int) -> "Effort":
+    def for_coreset(cls, n_clusters: int) -> Effort:
         """Less: what a coreset gets wrong, some 0.3 % of the cost, hides the last tenths of a per mille."""
         return cls(n_swapped=1, least_gain=1e-4, patience=3 + n_clusters // 8)
 
@@ -248,7 +251,7 @@ def _solved_nodes(
         )
     given = None if init is None else check_centers(init, nodes.n_features)
     if given is not None and len(given) != n_clusters:
-        raise InputError(f"init has {len(given)} centers, but n_clusters is {n_clusters}.")
+        raise InputError(f"init has {counted(len(given), 'center')}, but n_clusters is {n_clusters}.")
     if preset == "paper":
         centers, n_iter = _solve_as_in_paper(nodes, n_clusters, n_init, given, max_iter, rng, progress)
     else:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.types as kind
 
+from probi._notes import counted
 from probi.errors import InputError
 
 LAYOUTS = ("points", "groups", "long", "nested")
@@ -81,17 +82,16 @@ class Columns:
             "long": f"rows of a node share {_listed(self.ids)}",
             "nested": "each row a node with lists",
         }[self.layout]
-        parts = [f"layout {self.layout} ({what})", f"{_features_of(self)} ({_listed(self.features)})"]
+        parts = [
+            f"layout {self.layout} ({what})",
+            f"{counted(len(self.features), 'feature')} ({_listed(self.features)})",
+        ]
         if self.ids and self.layout != "long":
             parts.append(f"id {_listed(self.ids)}")
         parts += [f"{role} {name}" for role in ("probability", "weight") if (name := getattr(self, role))]
         if self.left_out:
             parts.append(f"left out: {_listed(self.left_out)}")
         return "; ".join(parts)
-
-
-def _features_of(columns: Columns) -> str:
-    return f"{len(columns.features)} feature{'s' * (len(columns.features) != 1)}"
 
 
 def _listed(names: Sequence[str], most: int = 6) -> str:

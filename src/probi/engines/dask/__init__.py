@@ -18,7 +18,7 @@ from probi.errors import MissingExtraError
 try:
     import dask.dataframe  # noqa: F401
 except ImportError as error:
-    raise MissingExtraError("Dask is not installed. Install it with probi: pip install 'probi[dask]'.") from error
+    raise MissingExtraError("Dask is not installed: pip install 'dask[dataframe]' distributed") from error
 
 from probi.engines.dask.estimator import DaskPROBI
 from probi.engines.dask.summaries import assign, summarize

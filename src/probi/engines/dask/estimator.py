@@ -1,5 +1,7 @@
 """PROBI as an estimator for what Dask holds."""
 
+from __future__ import annotations
+
 from typing import Any, Self
 
 from numpy.typing import ArrayLike

@@ -1,5 +1,7 @@
 """Summaries and assignments of what Dask holds."""
 
+from __future__ import annotations
+
 import contextlib
 from collections.abc import Sequence
 from typing import Any

@@ -14,7 +14,7 @@ from probi.errors import MissingExtraError
 try:
     import pyspark  # noqa: F401
 except ImportError as error:
-    raise MissingExtraError("Spark is not installed. Install it with probi: pip install 'probi[spark]'.") from error
+    raise MissingExtraError("Spark is not installed: pip install pyspark") from error
 
 from probi.engines.spark.estimator import SparkPROBI, SparkPROBIModel
 from probi.engines.spark.streaming import StreamingSummary

@@ -1,5 +1,7 @@
 """PROBI as an estimator of Spark's machine learning library."""
 
+from __future__ import annotations
+
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -69,7 +71,7 @@ class SparkPROBI(Estimator):
         self.random_state, self.prediction_col = random_state, prediction_col
         self.order, self.n_partitions, self.reading = order, n_partitions, reading
 
-    def _fit(self, dataset: DataFrame) -> "SparkPROBIModel":
+    def _fit(self, dataset: DataFrame) -> SparkPROBIModel:
         recipe = Recipe.checked(self.n_clusters, self.summary_size, self.preset, self.random_state)
         how = how_to_read(dataset, self.reading, self.order)
         summary, _ = opened(merged_frame(dataset, how, recipe, self.order, self.n_partitions)[0])
@@ -171,7 +173,7 @@ class _Predict:
         return pa.array(labels, mask=left_out)
 
 
-def _taken(tables: "deque[pa.Table]", n_rows: int) -> pa.Table:
+def _taken(tables: deque[pa.Table], n_rows: int) -> pa.Table:
     """So many rows from the front, which are not there any more."""
     taken = []
     while n_rows > 0:

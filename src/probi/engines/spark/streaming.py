@@ -1,5 +1,7 @@
 """Structured streaming: one summary across micro-batches, each counted once."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

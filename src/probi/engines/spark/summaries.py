@@ -1,5 +1,7 @@
 """Summaries and assignments of what Spark holds."""
 
+from __future__ import annotations
+
 import re
 import threading
 from collections.abc import Iterable, Iterator

@@ -44,7 +44,7 @@ class ThinningBounds(NamedTuple):
     --------
     >>> import numpy as np
     >>> import probi
-    >>> nodes = probi.Nodes.from_dense(np.random.default_rng(0).normal(size=(3, 1000, 1)))
+    >>> nodes = probi.Nodes.from_list(np.random.default_rng(0).normal(size=(3, 1000, 1)))
     >>> thin, bounds = nodes.thin(50, random_state=0, return_bounds=True)
     >>> _, spreads = probi.one_medians(nodes)
     >>> bool((bounds.certified < 0.2 * spreads).all()), bounds.standard_error.shape

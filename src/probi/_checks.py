@@ -1,5 +1,7 @@
 """Checks of user data, once, at the border: each raises an InputError that names the node and says what to do."""
 
+import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probi import _parallel
-from probi.errors import InputError
+from probi.errors import InputError, InputWarning
 
 Array = NDArray[Any]
 
@@ -140,7 +142,7 @@ def check_offsets(offsets: Any, n_points: int) -> Array:
 
 
 def most_allowed(n_realizations: Any, dtype: Any) -> Any:
-    """What probabilities of so many realizations may sum to.
+    """What probabilities of so many realizations may sum to as they are.
 
     Ten times float32(0.1) is above 1. A sum that was normalised in the dtype of the data is off by a few units in the
     last place of each addition, which behave like a random walk.
@@ -148,11 +150,38 @@ def most_allowed(n_realizations: Any, dtype: Any) -> Any:
     return 1.0 + 4.0 * np.finfo(dtype).eps * (4.0 + np.sqrt(n_realizations))
 
 
+# What rounding to six decimals, and then to float32, adds at most to a probability.
+MOST_ROUNDED = 0.5e-6 + 2.0**-24
+# It would explain any sum of very many small probabilities; beyond this excess they have lost their meaning.
+MOST_EXCESS = 0.01
+
+
+def largest_sum(n_realizations: Any, dtype: Any) -> Any:
+    """What probabilities of so many realizations may sum to: that, or what rounding explains and a division mends."""
+    rounded = 1.0 + np.minimum(MOST_ROUNDED * np.asarray(n_realizations), MOST_EXCESS)
+    return np.maximum(most_allowed(n_realizations, dtype), rounded)
+
+
 def check_probabilities(probabilities: Array, offsets: Array, precision: Any = None) -> Array:
     """Raise on probabilities outside [0, 1] and sums above 1 or equal to 0; return the sums as float64.
 
-    ``precision`` is the dtype in which they were normalised, if another than theirs.
+    Sums that rounding explains are allowed here: :func:`without_rounding` mends them. ``precision`` is the dtype in
+    which they were normalised, if another than theirs.
     """
+    totals = _sums(probabilities, offsets)
+    allowed = largest_sum(np.diff(offsets), precision or probabilities.dtype)
+    if not (totals <= allowed).all():
+        node = int(np.flatnonzero(~(totals <= allowed))[0])
+        rows = f"rows {offsets[node]}-{offsets[node + 1] - 1} of the points"
+        raise InputError(
+            f"Node {node} ({rows}) has probabilities that sum to {totals[node]:.9g}, above 1. "
+            "Divide them by their sum, or drop the node."
+        )
+    return totals
+
+
+def _sums(probabilities: Array, offsets: Array) -> Array:
+    """Sum of the probabilities of each node; raise on what is no probability, and on sums of 0."""
     if len(probabilities) != offsets[-1]:
         raise InputError(f"There are {len(probabilities)} probabilities for {offsets[-1]} points.")
     if len(offsets) == 1:
@@ -166,18 +195,43 @@ def check_probabilities(probabilities: Array, offsets: Array, precision: Any = N
         totals = probabilities.astype(np.float64, copy=False)
     else:
         totals = np.add.reduceat(probabilities, offsets[:-1], dtype=np.float64)
-    allowed = most_allowed(np.diff(offsets), precision or probabilities.dtype)
-    if not (totals <= allowed).all():
-        node = int(np.flatnonzero(~(totals <= allowed))[0])
-        rows = f"rows {offsets[node]}-{offsets[node + 1] - 1} of the points"
-        raise InputError(
-            f"Node {node} ({rows}) has probabilities that sum to {totals[node]:.6g}, above 1. "
-            "Divide them by their sum, or drop the node."
-        )
     if not totals.min() > LEAST_PROBABILITY:
         node = int(np.flatnonzero(~(totals > LEAST_PROBABILITY))[0])
         raise InputError(f"Node {node} has total probability 0: it is nowhere. Drop it.")
     return totals
+
+
+def without_rounding(probabilities: Array, offsets: Array, totals: Array) -> tuple[Array, Array, int]:
+    """Divide the probabilities of nodes by their sum where rounding has put it above 1.
+
+    Returns probabilities and sums, and the number of these nodes; ``totals`` are from :func:`check_probabilities`.
+    """
+    sizes = np.diff(offsets)
+    above = totals > most_allowed(sizes, probabilities.dtype)
+    if not above.any():
+        return probabilities, totals, 0
+    mended = (probabilities / np.repeat(np.where(above, totals, 1.0), sizes)).astype(probabilities.dtype)
+    return mended, _sums(mended, offsets), int(above.sum())
+
+
+def warn_of_rounding(n_normalized: int, n_nodes: int) -> None:
+    """Say that probabilities were divided by their sums, at the line that called probi."""
+    frame, stacklevel = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "probi":
+        frame, stacklevel = frame.f_back, stacklevel + 1
+    warnings.warn(
+        f"The probabilities of {n_normalized:,} of {n_nodes:,} nodes sum to slightly more than 1, as rounded ones do. "
+        "They were divided by their sum.",
+        InputWarning,
+        stacklevel=stacklevel,
+    )
+
+
+def normalized(probabilities: Array, offsets: Array) -> Array:
+    """Numbers that only mean proportions, as probabilities: each divided by the sum of its node."""
+    totals = np.repeat(_sums(probabilities, offsets), np.diff(offsets))
+    shares: Array = probabilities / totals
+    return shares.astype(probabilities.dtype)
 
 
 def check_weights(weights: Array, n_nodes: int) -> None:

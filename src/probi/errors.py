@@ -31,19 +31,20 @@ class InputError(ProbiError, ValueError):
 
 
 class InputWarning(UserWarning):
-    """Data was read in one way, and may have been meant in another; the message says how to say which.
+    """Data was mended, or read in one way and perhaps meant in another; the message says what, and what to do.
 
     Examples
     --------
     >>> import warnings
     >>> import numpy as np
     >>> import probi
-    >>> draws_first = np.zeros((10, 5000, 2))
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
-    ...     nodes = probi.Nodes.from_dense(draws_first)
-    >>> caught[0].category.__name__, len(nodes), len(probi.Nodes.from_dense(draws_first.transpose(1, 0, 2)))
-    ('InputWarning', 10, 5000)
+    ...     nodes = probi.Nodes.from_dense(np.zeros((1, 6, 2)), np.full((1, 6), 0.166667))
+    >>> print(caught[0].message)
+    The probabilities of 1 of 1 nodes sum to slightly more than 1, as rounded ones do. They were divided by their sum.
+    >>> nodes.total_probabilities
+    array([1.])
     """
 
 

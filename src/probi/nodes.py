@@ -22,6 +22,8 @@ from probi._checks import (
     equal_probabilities,
     frozen,
     largest_magnitude,
+    warn_of_rounding,
+    without_rounding,
 )
 from probi._kernels import statistics
 from probi._notes import counted
@@ -55,7 +57,8 @@ class Nodes:
     points : array-like of shape (n_realizations, n_features)
         Realizations of all nodes, one after the other. float32 and float64 stay as they are, integers become float64.
     probabilities : array-like of shape (n_realizations,) or None
-        Of each realization. A node's may sum to less than 1. None: equal ones that sum to 1.
+        Of each realization. A node's may sum to less than 1. None: equal ones that sum to 1. A sum that rounding to
+        six decimals or to float32 has put above 1 is mended, with an :class:`InputWarning`; a larger one is an error.
     offsets : array-like of shape (n_nodes + 1,)
         Where each node begins, and the number of points at the end.
     weights : array-like of shape (n_nodes,), default=None
@@ -100,7 +103,9 @@ class Nodes:
             else as_floats(probabilities, "probabilities", 1, flat.dtype)
         )
         n_nodes = len(borders) - 1
-        totals = check_probabilities(chances, borders)
+        chances, totals, n_rounded = without_rounding(chances, borders, check_probabilities(chances, borders))
+        if n_rounded:
+            warn_of_rounding(n_rounded, n_nodes)
         magnitude = check_points(flat, borders)
         self._set(
             points=flat,
@@ -209,7 +214,7 @@ class Nodes:
         X : array-like of shape (n_nodes, m, n_features)
             The m realizations of each node.
         probabilities : array-like of shape (n_nodes, m), default=None
-            Of each realization. None: 1 / m.
+            Of each realization. None: 1 / m. Numbers that only mean proportions: give ``P / P.sum(1, keepdims=True)``.
         weights, ids : array-like of shape (n_nodes,), default=None
             As in :class:`Nodes`.
 
@@ -300,7 +305,8 @@ class Nodes:
         X : array-like of shape (m, n_features)
             The points.
         P : array-like or sparse matrix of shape (n_nodes, m)
-            Probabilities; a zero means that the node is never there.
+            Probabilities; a zero means that the node is never there. Rows that only mean proportions: give
+            ``P / P.sum(1, keepdims=True)``.
         weights, ids : array-like of shape (n_nodes,), default=None
             As in :class:`Nodes`.
 
@@ -380,6 +386,7 @@ class Nodes:
         probability: str | Literal[False] | None = None,
         weight: str | Literal[False] | None = None,
         group_size: int | None = None,
+        probabilities: str = "keep",
     ) -> Self:
         """Nodes of a table: pyarrow, pandas, polars, DuckDB, whatever has Arrow's PyCapsule interface.
 
@@ -399,6 +406,8 @@ class Nodes:
             Columns. None: those called probability, prob or p, and weight, where the layout has them. False: none.
         group_size : int, default=None
             Rows a node, in the layout "groups"; an incomplete last group is left out.
+        probabilities : {"keep", "normalize"}, default="keep"
+            "normalize" divides those of each node by their sum: for numbers that only mean proportions.
 
         Returns
         -------
@@ -428,7 +437,7 @@ class Nodes:
         """
         from probi.tables.whole import arrays_of
 
-        return cls(*arrays_of(table, layout, features, id, probability, weight, group_size))
+        return cls(*arrays_of(table, layout, features, id, probability, weight, group_size, probabilities))
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:

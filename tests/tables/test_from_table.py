@@ -276,3 +276,14 @@ def test_a_record_batch_and_a_capsule_are_tables():
             return pa.table(batch).__arrow_c_stream__(requested_schema)
 
     assert Nodes.from_table(batch) == Nodes.from_table(Capsule()) == Nodes.from_points([[1.0], [2.0]])
+
+
+def test_numbers_that_only_mean_proportions():
+    table = pa.table({"id": ["a", "a", "b"], "x": [0.0, 1.0, 5.0], "p": [3.0, 1.0, 7.0]})
+    assert Nodes.from_table(table, probabilities="normalize").probabilities.tolist() == [0.75, 0.25, 1.0]
+    for options, match in [
+        ({"probabilities": "normalise"}, "must be one of keep, normalize"),
+        ({"probabilities": "normalize", "layout": "points"}, "no column of probabilities to normalize"),
+    ]:
+        with pytest.raises(InputError, match=match):
+            Nodes.from_table(table, **options)

@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from probi import _notes
+from probi._checks import as_floats, normalized
 from probi.errors import InputError, InputWarning
 from probi.tables.columns import Columns, Given, choose_columns
 from probi.tables.flat import flatten, has_ids, one_chunk
@@ -19,6 +20,7 @@ def arrays_of(
     probability: Given,
     weight: Given,
     group_size: int | None,
+    probabilities: str = "keep",
 ) -> tuple[Any, ...]:
     """Arguments for Nodes; see Nodes.from_table."""
     if not (hasattr(table, "__arrow_c_stream__") or hasattr(table, "__arrow_c_array__")):
@@ -42,9 +44,16 @@ def arrays_of(
             f"Row {int(there.argmin())} (the first is 0) has no id in {', '.join(columns.ids)}. Fill it in."
         )
     flat = flatten(arrow, columns)
+    chances = flat.probabilities
+    if probabilities == "normalize":
+        if chances is None:
+            raise InputError("There is no column of probabilities to normalize. Name it: probability.")
+        chances = normalized(as_floats(chances, "probabilities", 1, flat.points.dtype), flat.offsets)
+    elif probabilities != "keep":
+        raise InputError(f"probabilities is {probabilities!r}, but must be one of keep, normalize.")
     if columns.layout == "long":
         check_together(flat.ids)
-    return flat.points, flat.probabilities, flat.offsets, flat.weights, flat.ids
+    return flat.points, chances, flat.offsets, flat.weights, flat.ids
 
 
 def _say_what_was_guessed(columns: Columns) -> None:

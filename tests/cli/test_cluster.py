@@ -77,7 +77,14 @@ def test_the_same_as_in_the_library(path, tmp_path, capsys):
 def test_result_json_says_how_it_came_about(path, tmp_path, capsys):
     values = probi(capsys, "cluster", path, "-k", 3, *SETTINGS, "-o", tmp_path / "out", "--json").json
     counts = {"rows": len(COLUMNS["x0"]), "nodes": N, "used": len(COLUMNS["x0"])}
-    assert values["counts"] == counts | {"missing": 0, "rejected": 0, "incomplete": 0}
+    assert values["counts"] == counts | {
+        "missing": 0,
+        "rejected": 0,
+        "incomplete": 0,
+        "left_out": {},
+        "normalized": 0,
+        "absent": 0,
+    }
     assert values["n_nodes"] == N
     assert (values["seed"], values["n_clusters"], values["features"]) == (5, 3, ["x0", "x1"])
     assert values["parameters"]["layout"] == "long"
@@ -143,10 +150,10 @@ def test_several_files_are_named_in_the_assignment(tmp_path, capsys):
 
 def test_results_among_the_data_are_not_read_in_the_second_pass(tmp_path, capsys):
     (tmp_path / "in").mkdir()
-    write(tmp_path / "in" / "a.csv", {"x": [0.0, "red", 1.0, 9.0]})
+    write(tmp_path / "in" / "a.csv", {"x": [0.0, "red", 1.0, *[9.0] * 8]})
     ran = probi(capsys, "cluster", tmp_path / "in", "-k", 2, "-o", tmp_path / "in" / "out", "--on-bad", "skip", "-q")
     assert ran.code == 0, ran.err
-    assert pq.read_table(tmp_path / "in" / "out" / "assignment.parquet")["row"].to_pylist() == [1, 3, 4]
+    assert pq.read_table(tmp_path / "in" / "out" / "assignment.parquet")["row"].to_pylist() == [1, *range(3, 12)]
 
 
 @pytest.mark.parametrize("options", [(), ("--no-assign",)])
@@ -186,13 +193,16 @@ def test_every_row_is_in_the_result_or_among_the_rejected(tmp_path, capsys, miss
     nodes = read_nodes(path, layout="long", missing=missing, on_bad="skip")
     assert nodes.n_realizations == counts["used"]
     assert_allclose(values["solutions"][0]["exact_cost"], expected_cost(nodes, centers_in(out)), rtol=1e-12)
-    said = f"Left out {counts['missing']} of {counts['rows']:,} rows for a missing value: see {out / 'rejected.csv'}."
-    assert said in ran.err.splitlines()
-    assert f"Left out {counts['rejected']} of {counts['rows']:,} rows as bad" in ran.err
+    assert sum(counts["left_out"].values()) == len(rejected)
+    assert set(counts["left_out"]) == set(rejected["kind"].to_pylist())
+    (said,) = [line for line in ran.err.splitlines() if line.startswith(f"Left out {len(rejected)} of ")]
+    assert "4 no value in column 'x0'" in said
+    assert "2 infinite in column 'x1'" in said
+    assert said.endswith(f"See {out / 'rejected.csv'}: the first 1,000 of each kind.")
 
 
 def test_rejected_rows_of_an_earlier_run_do_not_stay(tmp_path, capsys):
-    path, out = write(tmp_path / "x.csv", {"x": [0.0, "red", 1.0, 9.0]}), tmp_path / "out"
+    path, out = write(tmp_path / "x.csv", {"x": [0.0, "red", 1.0, *[9.0] * 8]}), tmp_path / "out"
     assert probi(capsys, "cluster", path, "-k", 2, "-o", out, "--on-bad", "skip", "-q").code == 0
     assert "red" in (out / "rejected.csv").read_text()
     write(path, {"x": [0.0, 1.0, 9.0]})
@@ -203,7 +213,7 @@ def test_rejected_rows_of_an_earlier_run_do_not_stay(tmp_path, capsys):
 def test_an_incomplete_group_is_told(tmp_path, capsys):
     path, out = write(tmp_path / "x.csv", {"x": [0.0, 1.0, 9.0, 9.5, 5.0]}), tmp_path / "out"
     ran = probi(capsys, "cluster", path, "-k", 2, "-o", out, "--group-size", 2)
-    assert "Left out 1 of 5 rows at the end of a file, too few for a group" in ran.err
+    assert "Left out 1 of 5 rows: 1 at the end of a file, too few for a group." in ran.err
     assert json.loads((out / "result.json").read_text())["counts"]["incomplete"] == 1
     assert len((out / "rejected.csv").read_text().splitlines()) == 2
 

@@ -430,14 +430,21 @@ def test_rows_that_are_left_out_are_counted_by_each_command(tmp_path, capsys, co
         "assign": ("--centers", tmp_path / "centers.csv", "-o", tmp_path / "y.parquet"),
         "evaluate": ("--centers", tmp_path / "centers.csv"),
     }[command]
-    skipping = ("--on-bad", "skip", "--missing", "skip-row", *options)
+    skipping = ("--on-bad", "skip", "--missing", "skip-row", "--max-bad", "0.6", *options)
     said = probi(capsys, command, path, *skipping)
     assert said.code == 0
-    assert "Left out 1 of 5 rows for a missing value." in said.err
-    assert "Left out 2 of 5 rows as bad, or with a bad one." in said.err
+    kinds = {"infinite in column 'x1'": 1, "no value in column 'x1'": 1, "not a number in column 'x0'": 1}
+    assert f"Left out 3 of 5 rows: {', '.join(f'1 {kind}' for kind in kinds)}." in said.err
     assert "Left out" not in probi(capsys, command, path, "-q", *skipping).err
     values = probi(capsys, command, path, "--json", *skipping).json
-    assert values["rows"] == {"rows": 5, "nodes": 2, "used": 2, "missing": 1, "rejected": 2, "incomplete": 0}
+    counts = {"rows": 5, "nodes": 2, "used": 2, "missing": 1, "rejected": 2, "incomplete": 0, "absent": 0}
+    assert values["rows"] == counts | {"left_out": kinds, "normalized": 0}
+    # More than a tenth is a mistake, unless it is allowed; nothing is written then.
+    (tmp_path / "y.parquet").unlink(missing_ok=True)
+    stopped = error_line(probi(capsys, command, path, "-q", *skipping[:4], *options))
+    assert "3 of 5 rows (60.0%) were left out, more than 10%: 1 infinite in column 'x1', 1 no value" in stopped
+    assert "allow it: --max-bad 0.6." in stopped
+    assert not (tmp_path / "y.parquet").exists()
 
 
 @pytest.mark.parametrize("layout", ["points", "groups", "nested"])

@@ -117,6 +117,11 @@ def test_several_files_with_rejected_rows(tmp_path, monkeypatch, layout):
     assert counts.missing == 2
     assert counts.rejected >= 2
     assert len(rejected.splitlines()) == 1 + counts.missing + counts.rejected + counts.incomplete
+    # And where only the first of each kind are named.
+    monkeypatch.setattr("probi.io.assemble.MOST_LISTED", 1)
+    options = {"group_size": 3} if layout == "groups" else {"layout": layout}
+    _, _, rejected = check_every_stop(tmp_path, tmp_path / "in", **SKIPPING, **options)
+    assert len(rejected.splitlines()) == 1 + len(counts.left_out)
 
 
 @pytest.mark.parametrize("scale", ["standard", "robust"])
@@ -185,13 +190,13 @@ def test_a_node_that_comes_back_after_the_stop(tmp_path, monkeypatch, ids):
     columns["pairs"] = {"id": columns["numbers"]["id"], "v": texts}
     path = write(tmp_path / "x.parquet", columns[ids] | {"x": np.arange(18.0)})
     options = {"layout": "long", "id": ["id", "v"] if ids == "pairs" else "id"}
-    with pytest.raises(InputError, match="does not stand together"):
+    with pytest.raises(InputError, match="is not contiguous"):
         run(path, new_folder(tmp_path), **options)
     folder = new_folder(tmp_path)
     for stop in (1, 2, 1):
         with pytest.raises(StoppedError):
             run(path, folder, stop=stop, **options)
-    with pytest.raises(InputError, match="does not stand together"):
+    with pytest.raises(InputError, match="is not contiguous"):
         run(path, folder, **options)
 
 
@@ -358,7 +363,9 @@ def test_a_file_that_has_changed(job, tmp_path, monkeypatch, line):
 def test_a_file_that_has_changed_in_the_middle(job, tmp_path, monkeypatch, format, stop):
     """With its size and time as before, and in a part that has been read."""
     monkeypatch.setattr("probi.io.checkpoint.EDGE", 100)
-    paths = [write(tmp_path / f"{i}.{format}", columns_of(some_nodes("long", n=60, seed=i), "long")) for i in (0, 1)]
+    tables = [columns_of(some_nodes("long", n=60, seed=i), "long") for i in (0, 1)]
+    tables[1]["id"] = [id - 1000 for id in tables[1]["id"]]
+    paths = [write(tmp_path / f"{i}.{format}", table) for i, table in enumerate(tables)]
     if format == "csv":
         paths = paths[:1]  # in the file that is being read
     assert job(inputs=paths, stop=stop).code == 1

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from table_files import assert_same, batches_of, joined, read_nodes
+from table_files import assert_same, batches_of, joined, read_nodes, write
 
 import probi.io
 from probi import Nodes
@@ -244,3 +244,49 @@ def test_files_are_closed(file):
     with pytest.raises(InputError):
         probi.io.read(file("x,x\n", "y.csv"))
     next(iter(probi.io.read(file("x,y\n" + "1,2\n" * 10, "z.csv"))))
+
+
+# -- decimal commas ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("header", ["x;y;n\n", ""])
+@pytest.mark.parametrize("bad", ["", "-1.234;1;1\n", "red;1;1\n"])
+def test_decimal_commas(tmp_path, header, bad):
+    """With a point, as in thousands, a cell is no number, whatever stands beside it."""
+    path = tmp_path / "x.csv"
+    path.write_text(header + "1,5;2;1e-1\n" * 3 + bad + "-3,25;4,5;7\n")
+    batches = batches_of(path, decimal=",", on_bad="skip", features=None)
+    assert joined(batches).points.tolist() == [[1.5, 2.0, 0.1]] * 3 + [[-3.25, 4.5, 7.0]]
+    assert batches[-1].counts.rejected == int(bool(bad))
+
+
+def test_decimal_commas_that_nobody_told_of(tmp_path):
+    path = tmp_path / "x.csv"
+    comma = "Column 'x' holds '1,5': if that is a decimal comma, say so: --decimal ','."
+    for text, match in [
+        ("x;y\n1,5;2,5\n3,5;4,5\n", rf"There are no features.* The columns are x \(string\), y \(string\)\. {comma}"),
+        ("x;n\n1,5;2\n3,5;4\n", comma),  # not silently n alone
+        ("a:b\nu:v\n", r"The columns are a:b \(string\)\. Cells were taken to end with ',': .* --delimiter"),
+    ]:
+        path.write_text(text)
+        with pytest.raises(InputError, match=match):
+            probi.io.read(path)
+    path.write_text("x;n\n1,5;2\n3,5;4\n")
+    assert probi.io.read(path, features=["n"]).columns.features == ("n",)
+    for options, match in [
+        ({"decimal": ";"}, "must be a point or a comma"),
+        ({"decimal": ",", "delimiter": ","}, "cannot both separate cells and be the decimal sign"),
+    ]:
+        with pytest.raises(InputError, match=match):
+            probi.io.read(path, **options)
+
+
+def test_texts_that_are_numbers_after_all(tmp_path):
+    """Beside a bad cell all are looked at one by one; what is a number stays one, as it was written."""
+    cells = ["1", "+2", " 3 ", "-4.", ".5", "6e1", "1e400", "nan", "NA", "", "٣"]
+    path = write(tmp_path / "x.csv", {"x": [*cells, "red", "1_0"], "y": [0] * (len(cells) + 2)})
+    batches = batches_of(path, on_bad="skip", missing="skip-row")
+    assert joined(batches).points[:, 0].tolist() == [1, 2, 3, -4, 0.5, 60, 3]
+    assert batches[-1].counts.left_out == {
+        "infinite in column 'x'": 1, "no value in column 'x'": 3, "not a number in column 'x'": 2
+    }  # fmt: skip

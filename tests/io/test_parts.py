@@ -159,3 +159,16 @@ def test_a_part_of_no_bytes_is_refused(tmp_path):
     path = write(tmp_path / "x.csv", {"x": [1.0], "y": [2.0]})
     with pytest.raises(InputError, match="part_bytes"):
         cut(probi.io.read(path), 0)
+
+
+def test_parts_of_files_whose_ids_start_anew(tmp_path, monkeypatch):
+    tiny(monkeypatch, 3)
+    for i in range(3):
+        write(tmp_path / f"{i}.parquet", {"id": [7, 7, 1, 2, 2, 7 + i, 7 + i], "x": np.arange(7.0) + 10 * i}, step=2)
+    options = {"layout": "long", "id_per_file": True}
+    # In the first file 7 would come back.
+    write(tmp_path / "0.parquet", {"id": [5, 5, 1, 2, 2, 7, 7], "x": np.arange(7.0)}, step=2)
+    whole = joined(list(probi.io.read(tmp_path, **options).batches()))
+    batches = [batch for part in parts_of(tmp_path, **options) for batch in part]
+    assert joined(batches) == whole
+    assert np.diff(whole.offsets).tolist() == [2, 1, 2, 2] * 3

@@ -82,7 +82,7 @@ def check(
     json: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Name every row that cannot be used, and count them; exit with 2 if there are any."""
+    """Name rows that cannot be used, the first 1,000 of each kind, and count them; exit with 2 if there are any."""
     from probi.cli.views import check_rows
 
     check_rows(Talk(quiet), files, reading, like, json)

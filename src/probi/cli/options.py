@@ -11,7 +11,7 @@ import typer
 
 from probi.engines import PART_BYTES
 from probi.errors import InputError
-from probi.io.options import MOST_NODE_ROWS, Options
+from probi.io.options import MOST_BAD, MOST_NODE_ROWS, Options
 
 READING = "Reading"
 ENGINES = "More than one process"
@@ -114,6 +114,13 @@ def _reading(
     weight: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Weights, or none.", rich_help_panel=READING)
     ] = None,
+    probabilities: Annotated[
+        Literal["keep", "normalize"],
+        typer.Option(help="Divide those of each node by their sum: normalize.", rich_help_panel=READING),
+    ] = "keep",
+    id_per_file: Annotated[
+        bool, typer.Option("--id-per-file", help="Ids start anew in each file.", rich_help_panel=READING)
+    ] = False,
     format: Annotated[
         Literal["parquet", "csv", "ipc", "npy"] | None,
         typer.Option(help="By the name if not given.", rich_help_panel=READING),
@@ -121,6 +128,9 @@ def _reading(
     delimiter: Annotated[str | None, typer.Option(help="Of CSV; guessed.", rich_help_panel=READING)] = None,
     header: Annotated[
         bool | None, typer.Option("--header/--no-header", help="Whether CSV has one; guessed.", rich_help_panel=READING)
+    ] = None,
+    decimal: Annotated[
+        str | None, typer.Option(metavar="SIGN", help="Of CSV: a comma, or a point.", rich_help_panel=READING)
     ] = None,
     scale: Annotated[
         str,
@@ -131,13 +141,17 @@ def _reading(
         typer.Option(metavar="LON,LAT", help="Columns in degrees; distances become km.", rich_help_panel=READING),
     ] = None,
     missing: Annotated[
-        Literal["error", "skip-row", "skip-node"],
+        Literal["error", "skip-row", "skip-node", "absent"],
         typer.Option(help="What to do with rows without a value.", rich_help_panel=READING),
     ] = "error",
     on_bad: Annotated[
         Literal["stop", "skip"],
         typer.Option(help="At rows that cannot be used stop, or skip their nodes.", rich_help_panel=READING),
     ] = "stop",
+    max_bad: Annotated[
+        float,
+        typer.Option(metavar="SHARE", help="Stop if more rows are left out.", rich_help_panel=READING, min=0, max=1),
+    ] = MOST_BAD,
     gather: Annotated[
         bool,
         typer.Option("--gather", help="Put scattered rows of a node together.", rich_help_panel=READING),
@@ -157,13 +171,17 @@ def _reading(
         id=False if id == [NO_COLUMN] else names(id) or None,
         probability=False if probability == NO_COLUMN else probability,
         weight=False if weight == NO_COLUMN else weight,
+        probabilities=probabilities,
+        id_per_file=id_per_file,
         format=format,
         delimiter="\t" if delimiter == "\\t" else delimiter,
         header=header,
+        decimal=decimal,
         scale=scale,
         lonlat=_pair(lonlat),
         missing=missing,
         on_bad=on_bad,
+        max_bad=max_bad,
         gather=gather,
         dtype=dtype,
         most_node_rows=max_node_rows,

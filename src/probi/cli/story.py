@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from probi.cli.outcome import Outcome, command_line
+from probi.io.assemble import by_kind
 from probi.report import Borderline, Story, write_report
 from probi.solver.result import Result
 
@@ -54,11 +55,7 @@ def _read(outcome: Outcome) -> dict[str, str]:
     found["Nodes"] = f"{outcome.summary.n_nodes:,}"
     if counts is not None:
         found["Rows"] = f"{counts.rows:,}"
-        left_out = {
-            "missing values": counts.missing, "bad rows": counts.rejected, "incomplete groups": counts.incomplete
-        }  # fmt: skip
-        reasons = [f"{number:,} for {why}" for why, number in left_out.items() if number]
-        found["Rows left out"] = "; ".join(reasons) or "none"
+        found["Rows left out"] = "; ".join(by_kind(counts)) or "none"
     found["Features"] = f"{len(outcome.space.features):,}"
     return found
 

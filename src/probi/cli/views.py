@@ -15,7 +15,7 @@ from probi._window_file import is_window
 from probi.cli.talk import Interrupts, Talk
 from probi.cli.work import assign_reader, open_reader, say_what_was_left_out, space_of
 from probi.errors import InputError
-from probi.io.assemble import Batch, Counts
+from probi.io.assemble import Batch, Counts, check_left_out
 from probi.io.options import Options
 from probi.io.reader import Reader
 from probi.io.reading import as_before, check_as_before
@@ -199,13 +199,13 @@ def _open_like(
 
 
 def check_rows(talk: Talk, files: list[str], reading: Options, like: Path | None, as_json: bool) -> None:
-    """Name every row that cannot be used; see :func:`probi.cli.inspect.check`."""
+    """Name the first rows of each kind that cannot be used, and count all; see :func:`probi.cli.inspect.check`."""
     before = None if like is None else read_reading(like)
     reader = _open_like(before, like, talk, files, replace(reading, on_bad="skip"))
     counts = Counts()
     found: list[Any] = []
     with talk.progress("Checking") as bar, Interrupts(talk) as interrupts:
-        for batch in reader.batches():
+        for batch in reader.batches(lists_scattered=True):
             counts = batch.counts
             bar.update(counts.nodes, batch.fraction)
             _name_rejected(batch, found if as_json else None)
@@ -218,6 +218,7 @@ def check_rows(talk: Talk, files: list[str], reading: Options, like: Path | None
             f"{counts.rows:,} rows: {counts.used:,} good ones in {counts.nodes:,} nodes, {counts.rejected:,} bad or "
             f"with a bad one, {counts.missing:,} with a missing value, {counts.incomplete:,} in an incomplete group."
         )
+        say_what_was_left_out(talk, counts)
     if counts.rejected or counts.missing:
         raise typer.Exit(2)
     if counts.nodes == 0:
@@ -250,6 +251,7 @@ def convert_nodes(
             counts = batch.counts
             if len(batch.nodes):
                 yield batch.nodes
+        check_left_out(counts, reading)
 
     n_nodes = write_nodes(output, nodes(), layout, reader.columns.features, weighted, reader.id_name)
     say_what_was_left_out(talk, counts)

@@ -8,7 +8,7 @@ from typing import Any
 
 from probi.cli.talk import Interrupts, Talk
 from probi.errors import InputError, StoppedError
-from probi.io.assemble import Batch, Counts
+from probi.io.assemble import MOST_LISTED, Batch, Counts, by_kind, check_left_out
 from probi.io.assign import Tally, assign_all
 from probi.io.checkpoint import Checkpoint
 from probi.io.options import Options
@@ -87,7 +87,9 @@ def summarize_files(
     """Read everything once; Ctrl-C ends it at a batch, with a checkpoint if there is to be one."""
     if checkpoint is not None and reader.options.gather:
         raise InputError("--checkpoint and --gather do not go together: gathering reads everything before it begins.")
-    saver = None if checkpoint is None else Checkpoint(checkpoint, every, reader, parameters)
+    # What may be left out does not change what is read: who allows more after all goes on from the checkpoint.
+    kept = {name: value for name, value in parameters.items() if name != "max_bad"}
+    saver = None if checkpoint is None else Checkpoint(checkpoint, every, reader, kept)
     with talk.progress("Reading") as bar, Interrupts(talk) as interrupts:
         try:
             summary, counts = summarize(
@@ -106,10 +108,14 @@ def summarize_files(
 
 
 def check_counts(talk: Talk, reader: Reader, counts: Counts, rejects: Path | None) -> None:
-    """Say what was left out; an error if that is everything."""
+    """Say what was left out; an error if that is everything, or more than is allowed."""
     if counts.nodes == 0:
         what = f"{counts.rows:,} rows, but none that can be used" if counts.rows else "no rows"
         raise InputError(f"{_name(reader)} has {what}: there is nothing to cluster.")
+    try:
+        check_left_out(counts, reader.options)
+    except InputError as error:
+        raise InputError(f"{_name(reader)}: {error}{_see(rejects)}") from None
     say_what_was_left_out(talk, counts, rejects)
 
 
@@ -129,15 +135,21 @@ def _how_to_go_on(checkpoint: Path | None) -> str:
 
 
 def say_what_was_left_out(talk: Talk, counts: Counts, rejects: Path | None = None) -> None:
-    """Say how many rows are in no node, and why."""
-    for number, why in (
-        (counts.missing, "for a missing value"),
-        (counts.rejected, "as bad, or with a bad one"),
-        (counts.incomplete, "at the end of a file, too few for a group"),
-    ):
-        if number:
-            where = "" if rejects is None else f": see {rejects}"
-            talk.say(f"Left out {number:,} of {counts.rows:,} rows {why}{where}.")
+    """Say how many rows are in no node, and why; and what was mended."""
+    n_left_out = counts.rows - counts.used
+    if n_left_out:
+        talk.say(f"Left out {n_left_out:,} of {counts.rows:,} rows: {', '.join(by_kind(counts))}.{_see(rejects)}")
+    if counts.absent:
+        talk.say(f"Took {counts.absent:,} realizations without a value in their lists as absent.")
+    if counts.normalized:
+        talk.say(
+            f"Divided the probabilities of {counts.normalized:,} of {counts.nodes:,} nodes by their sum, which "
+            "rounding had put above 1."
+        )
+
+
+def _see(rejects: Path | None) -> str:
+    return "" if rejects is None else f" See {rejects}: the first {MOST_LISTED:,} of each kind."
 
 
 def solve_all(talk: Talk, summary: Summary, ks: list[int], n_init: int | None, seed: int, name: str) -> list[Result]:

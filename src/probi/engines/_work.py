@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
@@ -11,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from probi._checks import warn_of_rounding
 from probi._random import seed_of
 from probi.errors import InputError
-from probi.io.assemble import Batch, Counts
+from probi.io.assemble import MOST_LISTED, Batch, Counts, check_left_out
 from probi.io.assign import Tally, assign_all
 from probi.io.options import Options
 from probi.io.parts import Part, cut, without_torn_nodes
@@ -115,7 +117,7 @@ class Assign:
 
     def empty(self, known: Known, n_files: int) -> pa.Table:
         """What a part without nodes gives."""
-        return empty_assignment_table(known.schema, known.columns.ids, [len(c) for c in self.centers], n_files)
+        return empty_assignment_table(known.schema, known.columns.stored_ids, [len(c) for c in self.centers], n_files)
 
     def tallies(self, table: pa.Table) -> list[Tally]:
         """Sums of a part, from what it gave."""
@@ -166,13 +168,23 @@ class Account:
         if self.last is not None and self.last == other.first:
             raise InputError(
                 f"The rows of node {self.last} stand in two files or partitions that are read apart. Put them into "
-                "one, or read the files with --engine local."
+                "one, or read the files with --engine local. If ids start anew in each file, say so: --id-per-file."
             )
-        mine, theirs = asdict(self.counts), asdict(other.counts)
-        self.counts = Counts(**{name: mine[name] + theirs[name] for name in mine})
-        self.rejected += other.rejected
+        self.counts += other.counts
+        self.rejected = _first_of_each_kind(self.rejected + other.rejected)
         self.first = other.first if self.first is None else self.first
         self.last = self.last if other.last is None else other.last
+
+
+def _first_of_each_kind(rows: list[Rejected]) -> list[Rejected]:
+    """As many as one process would have named."""
+    n_named: Counter[str] = Counter()
+    first = []
+    for row in rows:
+        n_named[row.kind] += 1
+        if n_named[row.kind] <= MOST_LISTED:
+            first.append(row)
+    return first
 
 
 def _with_account(summary: Summary, account: Account) -> bytes:
@@ -188,9 +200,12 @@ def opened(data: bytes) -> tuple[Summary, Account]:
     return summary, Account(Counts(**entry["counts"]), rejected, entry["first"], entry["last"])
 
 
-def finished(data: bytes) -> Summary:
+def finished(data: bytes, source: Any, reading: Mapping[str, Any]) -> Summary:
     """Summary of all parts; what became of the rows is said about it."""
     summary, account = opened(data)
+    check_left_out(account.counts, source.options if isinstance(source, Reader) else Options(**reading))
+    if account.counts.normalized:
+        warn_of_rounding(account.counts.normalized, account.counts.nodes)
     summary.about["counts"] = asdict(account.counts)
     return summary
 
@@ -338,6 +353,8 @@ class Frame(NamedTuple):
         options = Options(**reading)
         if options.gather:
             raise InputError("gather is for files: an engine puts the rows of a node together itself.")
+        if options.id_per_file:
+            raise InputError("id_per_file is for files: give the table a column that tells where its rows come from.")
         reader = Reader([Source(None, "tables", "the table", [first])], options)
         if reader.columns.layout == "long":  # rows of a node may stand anywhere
             reader = Reader([Source(None, "tables", "the table", [in_order_of_ids(first, reader.columns)])], options)

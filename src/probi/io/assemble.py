@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,17 +12,27 @@ import pyarrow as pa
 import pyarrow.types as kind
 from numpy.typing import NDArray
 
+from probi._checks import as_floats, check_probabilities, normalized, without_rounding
 from probi.errors import InputError
 from probi.io.chunks import COORDINATES, Chunk
-from probi.io.faults import Fault, find_faults
+from probi.io.faults import Faults, Kind, find_faults, note_unread
+from probi.io.left_out import LeftOut
+from probi.io.options import Options
 from probi.io.rows import FILE, Rejected, Rows, joined
 from probi.io.seen import Seen
 from probi.nodes import Nodes
 from probi.tables.columns import is_text
-from probi.tables.flat import flatten, has_ids, labels, node_starts, one_chunk
+from probi.tables.flat import Flat, flatten, has_ids, labels, node_starts, one_chunk, without_missing
 
 if TYPE_CHECKING:
     from probi.io.reader import Reader
+
+# Rows that are named of each kind of reason to leave them out; all are counted.
+MOST_LISTED = 1000
+
+MISSING_ADVICE = "Fill it in, or leave such rows or nodes out: --missing skip-row, --missing skip-node."
+
+NOTHING = "no realization with all its values"
 
 KINDS_OF_IDS = {
     "text": is_text,
@@ -41,7 +52,7 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True)
 class Counts:
-    """What became of the rows; ``rows`` is the sum of the others but ``nodes``."""
+    """What became of the rows; ``rows`` is the sum of used, missing, rejected and incomplete ones."""
 
     rows: int = 0
     nodes: int = 0
@@ -49,6 +60,15 @@ class Counts:
     missing: int = 0  # left out for a value that is not there
     rejected: int = 0  # left out as bad, or with a bad one
     incomplete: int = 0  # last rows of a file, too few for a group
+    left_out: dict[str, int] = field(default_factory=dict)  # rows that are in no node, by what is wrong with them
+    normalized: int = 0  # nodes whose probabilities were divided by their sum, which rounding had put above 1
+    absent: int = 0  # realizations in lists that lack a value and are not there, with missing="absent"
+
+    def __add__(self, other: Counts) -> Counts:
+        kinds = sorted(self.left_out | other.left_out)  # in an order that no batch decides
+        left_out = {name: self.left_out.get(name, 0) + other.left_out.get(name, 0) for name in kinds}
+        names = [entry.name for entry in fields(self) if entry.name != "left_out"]
+        return Counts(**{name: getattr(self, name) + getattr(other, name) for name in names}, left_out=left_out)
 
 
 @dataclass(frozen=True)
@@ -65,8 +85,10 @@ class Batch:
         Where reading goes on after them: number of the file, number of the row in it.
     counts : Counts
         Rows and nodes up to here, and what became of the rows.
+    left_out : ndarray
+        Rows that are in no node, numbered as in ``where``.
     rejected : tuple
-        Rows that were left out, each with its file, its number and the reason.
+        The first 1,000 of them for each kind of reason, over all batches, with file, number and reason.
     fraction : float or None
         How much of the input has been read, where that is known.
     edges : tuple of str or None
@@ -90,6 +112,7 @@ class Batch:
     where: NDArray[np.int64]
     position: Position
     counts: Counts
+    left_out: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     rejected: tuple[Rejected, ...] = ()
     fraction: float | None = None
     edges: tuple[str, str] | None = None
@@ -104,6 +127,7 @@ class Assembly:
     start: Position
     counts: Counts
     stop: Position | None = None  # where a node begins that is not ours any more
+    lists_scattered: bool = False  # leave out nodes that come back, which is an error else
     seen: Seen = field(default_factory=Seen)
     fraction: float | None = None
     id_types: dict[str, str] = field(default_factory=dict)
@@ -128,10 +152,11 @@ class Assembly:
             for chunk in _up_to(opened.chunks(columns, skip), file, self.stop):
                 self.check_types(chunk.table.schema, file)
                 self.fraction = self.reader.fraction(file, chunk.done, opened.total)
+                new = Rows.of_chunk(chunk, file, columns.file, self._names[file])
                 if gather:
-                    waiting.append(Rows.of_chunk(chunk, file))
+                    waiting.append(new)
                     continue
-                rows = joined([*waiting, Rows.of_chunk(chunk, file)])
+                rows = joined([*waiting, new])
                 end = self._end_of_whole_nodes(rows)
                 if end:
                     yield self._batch(rows.cut(0, end))
@@ -145,7 +170,7 @@ class Assembly:
 
     def check_types(self, schema: pa.Schema, file: int) -> None:
         """Raise if ids of a file are of another kind than those before: the same id would be two."""
-        for name in self.reader.columns.ids:
+        for name in self.reader.columns.stored_ids:
             type = schema.field(name).type
             type = type.value_type if kind.is_dictionary(type) else type
             if kind.is_null(type):
@@ -172,7 +197,7 @@ class Assembly:
         # The node of the last row with an id may go on, also after rows without one.
         end = int(starts[np.searchsorted(starts, known[-1], side="right") - 1])
         if known[-1] - end >= most:
-            raise InputError(f"{rows.rejected(end, 'begins a node', self._names)} {_too_many(most)}")
+            raise InputError(f"{self._where(rows, end)} begins a node {_too_many(most)}")
         return end if len(rows) - end <= most else len(rows)
 
     @property
@@ -200,28 +225,50 @@ class Assembly:
     def _batch(self, rows: Rows) -> Batch:
         """Nodes of rows; where that fails, of those rows that can be used."""
         starts = node_starts(rows.table, self.reader.columns)
-        known = [Fault(row, what.reason) for row, what in rows.unread.items()] + self._returning(rows, starts)
-        out = _LeftOut({}, set())
+        whole, n_absent = np.diff(np.append(starts, len(rows))), 0
+        known = Faults(len(rows))
+        if self.reader.options.missing == "absent" and self.reader.columns.layout == "nested":
+            table, whole, lacking = without_missing(rows.table, self.reader.columns)
+            rows, nothing = replace(rows, table=table), lacking == whole
+            known.note(np.flatnonzero(nothing), Kind(NOTHING, lambda row: f"has {NOTHING}", missing=True))
+            n_absent = int(lacking[~nothing].sum())
+        self._look_for_scattered(known, rows, starts)
+        note_unread(known, rows)
+        out = LeftOut(len(rows))
         while True:  # what is left without the rows that lack a value may have other faults
-            kept, firsts = _left(rows, starts, out)
+            stay = out.staying
+            kept, firsts = rows if len(stay) == len(rows) else rows.taken(stay), _firsts(starts, stay)
             try:
-                if any(fault.row not in out.reasons for fault in known):
+                if (known.codes[stay] >= 0).any():
                     raise InputError("Rows could not be read.")
-                nodes = self._nodes(kept, firsts)
+                node = np.searchsorted(starts, stay[firsts], side="right") - 1
+                nodes, n_normalized = self._nodes(kept, firsts, whole[node])
                 break
             except (InputError, pa.ArrowException) as error:
-                faults = self._faults(kept, firsts, rows, known, out)
-                if not faults:
+                faults = self._faults(kept, firsts, stay, known)
+                if not len(faults.rows):
                     raise InputError(f"{self._span(kept)}: {error}") from None
                 self._leave_out(out, rows, starts, faults)
-        self._count(len(rows), len(nodes), len(kept), len(out.missing), len(out.reasons) - len(out.missing))
+        new = Counts(
+            len(rows), len(nodes), len(kept), out.n_missing, len(rows) - len(kept) - out.n_missing,
+            normalized=n_normalized, absent=n_absent,
+        )  # fmt: skip
         file, row = divmod(int(rows.where.max()) + 1, FILE)
-        rejected = tuple(rows.rejected(row, out.reasons[row], self._names) for row in sorted(out.reasons))
+        rejected = self._count(new, rows, out)
         seen = self.seen.copy() if self.reader.columns.layout == "long" else None
         return Batch(
-            nodes, kept.where[firsts], Position(file, row), self.counts, rejected, self.fraction, self._edges(rows),
-            seen,
+            nodes, kept.where[firsts], Position(file, row), self.counts, rows.where[out.rows], rejected, self.fraction,
+            self._edges(rows), seen,
         )  # fmt: skip
+
+    def _count(self, new: Counts, rows: Rows, out: LeftOut) -> tuple[Rejected, ...]:
+        """Count what became of some rows, and name those that are left out: the first ones of each kind."""
+        before = self.counts.left_out
+        self.counts += replace(new, left_out=out.counts)
+        return tuple(
+            rows.rejected(row, what.name, what.sentence(row), self._names)
+            for row, what in out.first(lambda name: MOST_LISTED - before.get(name, 0))
+        )
 
     def _edges(self, rows: Rows) -> tuple[str, str] | None:
         columns = self.reader.columns
@@ -234,72 +281,88 @@ class Assembly:
         assert ids is not None  # a long table has ids
         return _shown(ids[0]), _shown(ids[1])
 
-    def _faults(
-        self, kept: Rows, firsts: NDArray[np.int64], rows: Rows, known: list[Fault], out: _LeftOut
-    ) -> list[Fault]:
-        """Faults of what is left of the rows, by row; the known ones are told first."""
-        reader = self.reader
-        number = out.staying(len(rows)).tolist()
-        found = find_faults(kept.table, reader.columns, firsts, reader.options.lonlat, reader.dtype)
-        faults = {number[fault.row]: fault._replace(row=number[fault.row]) for fault in found}
-        faults |= {fault.row: fault for fault in known if fault.row not in out.reasons}
-        return [faults[row] for row in sorted(faults)]
+    def _faults(self, kept: Rows, firsts: NDArray[np.int64], stay: NDArray[np.int64], known: Faults) -> Faults:
+        """Faults of the rows that stay, by their numbers among all; the known ones come first."""
+        reader, options = self.reader, self.reader.options
+        any_sum = options.probabilities == "normalize"
+        found = find_faults(kept.table, reader.columns, firsts, options.lonlat, reader.dtype, any_sum)
+        faults = Faults(len(known.codes))
+        for of, place in ((found, stay), (known, np.arange(len(known.codes)))):
+            for code, what in enumerate(of.kinds):
+                rows = place[of.codes == code]
+                faults.note(rows[np.isin(rows, stay)], _renumbered(what, place), first=True)
+        return faults
 
-    def _nodes(self, rows: Rows, starts: NDArray[np.int64]) -> Nodes:
+    def _nodes(self, rows: Rows, starts: NDArray[np.int64], whole: NDArray[np.int64]) -> tuple[Nodes, int]:
+        """Nodes, and how many of them had probabilities that rounding had put above 1.
+
+        ``whole`` are the numbers of realizations that the nodes had before some were left out.
+        """
         options, columns = self.reader.options, self.reader.columns
         flat = flatten(rows.table, columns, self.reader.dtype, starts)
         if options.lonlat is not None:
             _check_degrees(flat.points, columns.features, options.lonlat)
         if not has_ids(rows.table, columns).all():
             raise InputError("An id is missing.")
-        nodes = Nodes(flat.points, flat.probabilities, flat.offsets, flat.weights, flat.ids)
+        probabilities, n_normalized = self._probabilities(flat, whole)
+        nodes = Nodes(flat.points, probabilities, flat.offsets, flat.weights, flat.ids)
         sizes = np.diff(nodes.offsets)
         if len(sizes) and sizes.max() > options.most_node_rows:
             row = int(sizes.argmax()) if columns.layout == "nested" else int(starts[sizes.argmax()])
-            raise InputError(f"{rows.rejected(row, 'begins a node', self._names)} {_too_many(options.most_node_rows)}")
-        return nodes
+            raise InputError(f"{self._where(rows, row)} begins a node {_too_many(options.most_node_rows)}")
+        return nodes, n_normalized
 
-    def _returning(self, rows: Rows, starts: NDArray[np.int64]) -> list[Fault]:
-        """Nodes of a long table that have been before."""
-        if self.reader.columns.layout != "long":
-            return []
-        starts = starts[has_ids(rows.table, self.reader.columns)[starts]]
-        ids = labels(rows.table, self.reader.columns.ids, starts)
+    def _probabilities(self, flat: Flat, whole: NDArray[np.int64]) -> tuple[Any, int]:
+        if flat.probabilities is None:
+            if self.reader.options.missing != "absent":
+                return None, 0
+            return np.repeat(1.0 / whole, np.diff(flat.offsets)), 0
+        given = as_floats(flat.probabilities, "probabilities", 1, self.reader.dtype)
+        if self.reader.options.probabilities == "normalize":
+            return normalized(given, flat.offsets), 0
+        mended, _, n_normalized = without_rounding(given, flat.offsets, check_probabilities(given, flat.offsets))
+        return mended, n_normalized
+
+    def _look_for_scattered(self, faults: Faults, rows: Rows, starts: NDArray[np.int64]) -> None:
+        """Raise on a node of a long table that has been before: half of it is used already. Or only note it."""
+        columns = self.reader.columns
+        if columns.layout != "long":
+            return
+        named = starts[has_ids(rows.table, columns)[starts]]
+        ids = labels(rows.table, columns.ids, named)
         assert ids is not None  # a long table has ids
-        again = self.seen.again(ids)
-        return [
-            Fault(
-                int(starts[node]),
-                "does not stand together with the other rows of its node",
-                advice="Sort the file by the column of ids, or let probi put them together in memory: --gather.",
+        again = named[self.seen.again(ids)]
+        if not len(again):
+            return
+        sentence = "is not contiguous with the other rows of its node"
+        if not self.lists_scattered:
+            row = int(again[0])
+            several = int(rows.where[row]) // FILE > 0 and columns.file is None
+            restart = " If ids start anew in each file, say so: --id-per-file." if several else ""
+            raise InputError(
+                f"{self._where(rows, row)} {self._of_node(rows, row)}{sentence}. Sort the file by "
+                f"the column of ids, or let probi put the rows together in memory: --gather.{restart}"
             )
-            for node in np.flatnonzero(again)
-        ]
+        node = np.searchsorted(starts, np.arange(len(rows)), side="right") - 1
+        what = Kind("not contiguous with the other rows of their node", lambda row: sentence)
+        faults.note(np.flatnonzero(np.isin(starts[node], again)), what)
 
-    def _leave_out(self, out: _LeftOut, rows: Rows, starts: NDArray[np.int64], faults: list[Fault]) -> None:
+    def _leave_out(self, out: LeftOut, rows: Rows, starts: NDArray[np.int64], faults: Faults) -> None:
         """Leave out rows and nodes as the options say; where they say nothing, this is the end.
 
         What lacks a value goes first: what else is wrong with it does not matter then.
         """
         options = self.reader.options
-        if options.missing != "error":
-            faults = [fault for fault in faults if fault.missing] or faults
-        stops = np.append(starts[1:], len(rows))
-        for fault in faults:
-            if fault.missing and options.missing == "skip-row":
-                gone = range(fault.row, fault.row + 1)
-            elif (fault.missing and options.missing == "skip-node") or options.on_bad == "skip":
-                node = int(np.searchsorted(starts, fault.row, side="right")) - 1
-                gone = range(int(starts[node]), int(stops[node]))
-            else:
-                reason = self._of_node(rows, fault.row) + fault.reason
-                raise InputError(_sentence(rows.rejected(fault.row, reason, self._names), fault))
-            number = int(rows.where[fault.row]) % FILE + 1
-            new = [row for row in gone if row not in out.reasons]
-            if fault.missing and options.missing != "error":
-                out.missing.update(new)
-            out.reasons.update(dict.fromkeys(new, f"belongs to a node that is left out for row {number}"))
-            out.reasons[fault.row] = fault.reason
+        lacking = faults.missing if options.missing != "error" else faults.rows[:0]
+        bad = lacking if len(lacking) else faults.rows
+        if not len(lacking) and options.on_bad == "stop":
+            row = int(bad[0])
+            what = faults.of(row)
+            advice = MISSING_ADVICE if what.missing else what.advice
+            raise InputError(f"{self._where(rows, row)} {self._of_node(rows, row)}{what.sentence(row)}. {advice}")
+        if not len(lacking) or options.missing == "skip-node":
+            out.leave_out_nodes(bad, starts, rows.where % FILE + 1, is_missing=bool(len(lacking)))
+        out.leave_out(bad, faults, is_missing=bool(len(lacking)))
 
     def _of_node(self, rows: Rows, row: int) -> str:
         """To which node a row belongs, where its id tells, as part of a sentence."""
@@ -309,22 +372,46 @@ class Assembly:
 
     def _incomplete(self, rows: Rows) -> Batch:
         """Last rows of a file that are no group."""
-        reason = f"is one of {len(rows)} last rows, too few for a group of {self.reader.columns.group_size}"
-        rejected = tuple(rows.rejected(row, reason, self._names) for row in range(len(rows)))
-        self.counts = replace(
-            self.counts, rows=self.counts.rows + len(rows), incomplete=self.counts.incomplete + len(rows)
-        )
+        sentence = f"is one of {len(rows)} last rows, too few for a group of {self.reader.columns.group_size}"
+        faults, out = Faults(len(rows)), LeftOut(len(rows))
+        faults.note(np.arange(len(rows)), Kind("at the end of a file, too few for a group", lambda row: sentence))
+        out.leave_out(faults.rows, faults, is_missing=False)
+        rejected = self._count(Counts(len(rows), incomplete=len(rows)), rows, out)
         file = int(rows.where[0]) // FILE
         nodes = Nodes(np.empty((0, len(self.reader.columns.features)), self.reader.dtype), None, [0])
-        return Batch(nodes, rows.where[:0], Position(file + 1, 0), self.counts, rejected, self.fraction)
+        return Batch(
+            nodes, rows.where[:0], Position(file + 1, 0), self.counts, rows.where, rejected, self.fraction
+        )  # fmt: skip
 
-    def _count(self, rows: int, nodes: int, used: int, missing: int, rejected: int) -> None:
-        new = Counts(rows, nodes, used, missing, rejected)
-        self.counts = Counts(**{name: getattr(self.counts, name) + value for name, value in asdict(new).items()})
+    def _where(self, rows: Rows, row: int) -> str:
+        """File, row and line, as the start of a sentence."""
+        return str(rows.rejected(row, "", "", self._names)).rstrip()
 
     def _span(self, rows: Rows) -> str:
         first, last = int(rows.where.min()), int(rows.where.max())
         return f"{self._names[first // FILE]}, rows {first % FILE + 1} to {last % FILE + 1}"
+
+
+def check_left_out(counts: Counts, options: Options) -> None:
+    """Raise if more rows were left out than the options allow.
+
+    Those that are too few for a group do not count, nor does what is absent on request.
+    """
+    n_bad = counts.rejected + (0 if options.missing == "absent" else counts.missing)
+    if n_bad <= options.max_bad * counts.rows:
+        return
+    share = n_bad / counts.rows
+    raise InputError(
+        f"{n_bad:,} of {counts.rows:,} rows ({share:.1%}) were left out, more than {options.max_bad:.0%}: "
+        f"{', '.join(by_kind(counts))}. Mend them, or allow it: --max-bad {math.ceil(share * 100) / 100:g}."
+    )
+
+
+def by_kind(counts: Counts, most: int = 10) -> list[str]:
+    """What was left out, in words: the most frequent kinds first."""
+    kinds = sorted(counts.left_out.items(), key=lambda entry: (-entry[1], entry[0]))
+    others = [f"{sum(n for _, n in kinds[most:]):,} for other reasons"] if len(kinds) > most else []
+    return [f"{n:,} {name}" for name, n in kinds[:most]] + others
 
 
 def _up_to(chunks: Iterator[Chunk], file: int, stop: Position | None) -> Iterator[Chunk]:
@@ -333,36 +420,20 @@ def _up_to(chunks: Iterator[Chunk], file: int, stop: Position | None) -> Iterato
         n_left = chunk.table.num_rows if stop is None or stop.file != file else stop.row - chunk.row
         if n_left < chunk.table.num_rows:
             if n_left > 0:
-                unread = {row: what for row, what in chunk.unread.items() if row < n_left}
+                unread = None if chunk.unread is None else chunk.unread.slice(0, n_left)
                 yield replace(chunk, table=chunk.table.slice(0, n_left), unread=unread)
             return
         yield chunk
 
 
-class _LeftOut(NamedTuple):
-    """Rows that are left out, with the reason, and those of them for a missing value."""
-
-    reasons: dict[int, str]
-    missing: set[int]
-
-    def staying(self, n_rows: int) -> NDArray[np.int64]:
-        """Numbers of the other rows."""
-        return np.setdiff1d(np.arange(n_rows), list(self.reasons))
+def _firsts(starts: NDArray[np.int64], stay: NDArray[np.int64]) -> NDArray[np.int64]:
+    """First rows of the nodes, counted among those that stay."""
+    return np.unique(np.searchsorted(starts, stay, side="right"), return_index=True)[1]
 
 
-def _left(rows: Rows, starts: NDArray[np.int64], out: _LeftOut) -> tuple[Rows, NDArray[np.int64]]:
-    """Rows that stay, and the first rows of their nodes."""
-    if not out.reasons:
-        return rows, starts
-    stay = out.staying(len(rows))
-    _, firsts = np.unique(np.searchsorted(starts, stay, side="right"), return_index=True)
-    return rows.taken(stay), firsts
-
-
-def _sentence(rejected: Rejected, fault: Fault) -> str:
-    if fault.missing:
-        return f"{rejected}. Fill it in, or leave such rows or nodes out: --missing skip-row, --missing skip-node."
-    return f"{rejected}. {fault.advice}"
+def _renumbered(what: Kind, place: NDArray[np.int64]) -> Kind:
+    """The same kind of fault of rows that stand elsewhere: row i of before at place[i]."""
+    return what._replace(sentence=lambda row: what.sentence(int(np.searchsorted(place, row))))
 
 
 def _too_many(most: int) -> str:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from probi.distances import expected_distances
-from probi.io.assemble import Batch
+from probi.io.assemble import Batch, Counts, check_left_out
 from probi.io.parts import Part
 from probi.io.reader import Reader
 from probi.io.rows import FILE
@@ -130,6 +130,7 @@ def assign_all(
     """
     tallies = [Tally(np.asarray(places)) for places in centers]
     sources = [str(source) for source in reader.sources]
+    counts = Counts()
     for batch in reader.batches() if part is None else reader.batches(part.start, stop=part.stop):
         if len(batch.nodes):
             columns: dict[str, Array] = {}
@@ -137,8 +138,11 @@ def assign_all(
             for tally in tallies:
                 suffix = f"_{len(tally.centers)}" if len(tallies) > 1 else ""
                 columns |= tally.columns(batch.nodes, names, suffix)
-            write(assignment_table(batch, columns, sources, reader.id_name))
+            write(assignment_table(batch, columns, sources, reader.id_name, reader.columns.file))
         on_batch(batch)
+        counts = batch.counts
+    if part is None:
+        check_left_out(counts, reader.options)
     return tallies
 
 

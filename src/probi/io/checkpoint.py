@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from probi.errors import InputError
 from probi.io.assemble import Counts, Position
+from probi.io.options import Options
 from probi.io.reader import Reader
 from probi.io.seen import Seen
 from probi.io.space import Space
@@ -16,6 +17,9 @@ from probi.summary import Summary
 
 # Bytes at both ends of a file that are looked at to recognise it, besides its size and its time of change.
 EDGE = 1 << 20
+
+
+DEFAULTS = asdict(Options())
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,8 @@ class Checkpoint:
 
     def _check_same(self, state: dict[str, Any]) -> None:
         for name, value in self._parameters.items():
-            before = state["parameters"].get(name)
+            # Options that are newer than the checkpoint had their defaults.
+            before = state["parameters"].get(name, DEFAULTS.get(name))
             if before != value:
                 raise InputError(
                     f"{self.path} belongs to a run with other parameters: {name} was {before!r} and is {value!r}. "

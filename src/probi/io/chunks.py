@@ -1,10 +1,10 @@
 """A file as a sequence of tables of bounded size, whatever its format."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -22,26 +22,23 @@ MOST_ROWS = 1 << 17
 PIECE = 1 << 23
 
 
-class Unread(NamedTuple):
-    """Why a row could not be read, and the text that stands there: in one column, or the whole line."""
-
-    reason: str
-    text: str
-    column: str | None = None
+# Column of whole lines that could not be read; no column of a file is called so.
+LINE = ""
 
 
 @dataclass(frozen=True)
 class Chunk:
     """Rows of a file, as a table.
 
-    ``row`` counts rows of data from 0; ``unread`` are rows that could not be read, with nulls in the table; ``line`` is
-    a function from a row of the chunk to its line in a file of text; ``done`` says how far in the file this is, in
-    bytes, rows or batches.
+    ``row`` counts rows of data from 0; ``line`` is a function from a row of the chunk to its line in a file of text;
+    ``done`` says how far in the file this is, in bytes, rows or batches. ``unread`` holds the bytes of cells that could
+    not be read, by column and row, where the table has nulls; of a line with too few or too many cells all of it and
+    the reason, in the column LINE. None: everything could be read.
     """
 
     table: pa.Table
     row: int
-    unread: Mapping[int, Unread] = field(default_factory=dict)
+    unread: pa.Table | None = None
     line: Callable[[int], int] | None = None
     done: int = 0
 

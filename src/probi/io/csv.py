@@ -17,16 +17,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
+from numpy.typing import NDArray
 
 from probi.errors import InputError
-from probi.io.chunks import Chunk, Unread, one_piece, trouble_in
+from probi.io.chunks import LINE, Chunk, one_piece, trouble_in
 from probi.io.sources import Source, standard_input
 from probi.tables.columns import Columns, is_list, is_number
+from probi.tables.flat import NUMBER, PLAIN, converted_texts
 
 BLOCK = 1 << 22
 HEAD = 1 << 18  # bytes by which types are guessed
 LONGEST_LINE = 1 << 26
 DELIMITERS = ",;\t|"
+
+DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+
+# Of a line with too few or too many cells.
+LINES = pa.struct([("line", pa.binary()), ("reason", pa.string())])
 
 # Blocks in work at once, on as many threads: one that is parsed while the next one is.
 AHEAD = 2
@@ -36,29 +43,40 @@ class CsvFile:
     """A CSV file, a gzipped one, or standard input; opened once, read once."""
 
     def __init__(
-        self, source: Source, delimiter: str | None = None, header: bool | None = None, like: pa.Schema | None = None,
+        self,
+        source: Source,
+        delimiter: str | None = None,
+        header: bool | None = None,
+        decimal: str | None = None,
+        like: pa.Schema | None = None,
         head: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._source, self._head_size = source, min(head or HEAD, HEAD)
         self.total = source.size
         self.pieces, self.n_rows = one_piece(source)
         self._file: Any = None
         if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii()):
             raise InputError(f"the delimiter {delimiter!r} is not one plain character.")
+        if decimal is not None and delimiter == decimal:
+            raise InputError(
+                f"{decimal!r} cannot both separate cells and be the decimal sign. Name another --delimiter."
+            )
+        self._decimal = decimal or "."
         self._file, self._bytes = _open(source)
         self.start = block = _first_block(self._bytes, head or BLOCK)
         empty = len(block) - len(block.lstrip(b"\r\n"))  # lines before the first one that says something
         self._line = 1 + block.count(b"\n", 0, empty)
         block = block[empty:]
         end = _first_line_end(block)
-        self._delimiter = delimiter or _guessed_delimiter(source, block[:end])
-        first_line = _cells(block[:end], self._delimiter)
-        self.has_header = header if header is not None else not all(_is_number(cell) for cell in first_line)
+        self.delimiter = delimiter or _guessed_delimiter(source, block[:end], self._decimal)
+        first_line = _cells(block[:end], self.delimiter)
+        self.has_header = header if header is not None else not all(map(self._is_number, first_line))
         self.names = _names(first_line) if self.has_header else [f"x{j}" for j in range(len(first_line))]
         if self.has_header:
             self._line += block.count(b"\n", 0, end)
             block = block[end:]
         self._block = block
+        self.decimal_commas: dict[str, str] = {}  # columns of text that look like numbers with one, and a value
         self.schema = self._guessed_schema(block, like)
         self.first = pa.table({field.name: pa.array([], field.type) for field in self.schema})
         if block.strip():
@@ -78,10 +96,29 @@ class CsvFile:
         types = dict.fromkeys(self.names, pa.float64())
         if block.strip():
             table, _ = self._texts(_head(block, self._head_size), self.names)
-            types = {name: _guessed_type(table[name].combine_chunks()) for name in self.names}
+            types = {name: self._guessed_type(table[name].combine_chunks(), name) for name in self.names}
         if like is not None:
             types |= {field.name: field.type for field in like if field.name in types}
         return pa.schema(list(types.items()))
+
+    def _guessed_type(self, texts: pa.Array, name: str) -> pa.DataType:
+        """Type that fits most values: a few bad ones in the first block must not turn numbers into text."""
+        texts = texts.drop_null()[:1000].to_pylist()
+        values = [value for text in texts if (value := text.decode("utf-8", "replace").strip())]
+        if not values:
+            return pa.float64()
+        if sum(value.startswith("[[") for value in values) * 2 > len(values):
+            return pa.list_(pa.list_(pa.float64()))
+        if sum(value.startswith("[") for value in values) * 2 > len(values):
+            return pa.list_(pa.float64())
+        if sum(map(self._is_number, values)) * 2 <= len(values):
+            if self._decimal == "." and sum(bool(DECIMAL_COMMA.fullmatch(value)) for value in values) * 2 > len(values):
+                self.decimal_commas[name] = next(filter(DECIMAL_COMMA.fullmatch, values))
+            return pa.string()
+        return pa.int64() if all(map(_is_plain, values)) else pa.float64()
+
+    def _is_number(self, text: str) -> bool:
+        return _is_number(text if self._decimal == "." else _with_point(text, self._decimal))
 
     def chunks(self, columns: Columns, skip: int) -> Iterator[Chunk]:
         """Columns that play a role, from row ``skip`` on."""
@@ -102,7 +139,7 @@ class CsvFile:
                     yield Chunk(
                         table.slice(before),
                         row + before,
-                        {i - before: what for i, what in unread.items() if i >= before},
+                        None if unread is None else unread.slice(before),
                         _line_finder(data, line, before),
                         done,
                     )
@@ -128,8 +165,8 @@ class CsvFile:
 
     # -- a block ------------------------------------------------------------------------------------------------------
 
-    def _parsed(self, data: bytes, types: dict[str, Any]) -> tuple[pa.Table, dict[int, Unread]]:
-        """Table of a block, and what is wrong with rows of it."""
+    def _parsed(self, data: bytes, types: dict[str, Any]) -> tuple[pa.Table, pa.Table | None]:
+        """Table of a block, and what could not be read of it, as in Chunk."""
         if not any(is_list(type) for type in types.values()):
             # Whole numbers that are read as such are ids: 007 must not become 7.
             plain = [name for name, type in types.items() if type == pa.int64()]
@@ -137,28 +174,28 @@ class CsvFile:
                 table = self._read(data, types | dict.fromkeys(plain, pa.string()))
                 for name in plain:
                     table = table.set_column(table.schema.get_field_index(name), name, _plain_numbers(table[name]))
-                return table, {}
+                return table, None
         return self._parsed_slowly(data, types)
 
-    def _parsed_slowly(self, data: bytes, types: dict[str, Any]) -> tuple[pa.Table, dict[int, Unread]]:
+    def _parsed_slowly(self, data: bytes, types: dict[str, Any]) -> tuple[pa.Table, pa.Table | None]:
         """The same with every value taken as text first: one that is no number becomes a fault, not an exception."""
-        texts, unread = self._texts(data, list(types))
+        texts, ragged = self._texts(data, list(types))
         columns = {}
+        unread = {} if ragged is None else {LINE: ragged}
         for name, type in types.items():
-            columns[name], bad = _converted(texts[name].combine_chunks(), type)
-            for row in bad:
-                value = texts[name][row].as_py().decode("utf-8", "replace")
-                reason = f"has {_shown(value)} in column {name!r}, which is not {_wanted(type)}"
-                unread.setdefault(row, Unread(reason, value, name))
-        return pa.table(columns), unread
+            cells = texts[name].combine_chunks()
+            columns[name], bad = _converted(cells, type, self._decimal)
+            if bad.any():
+                unread[name] = pc.if_else(pa.array(bad), cells, None)
+        return pa.table(columns), pa.table(unread) if unread else None
 
-    def _texts(self, data: bytes, names: list[str]) -> tuple[pa.Table, dict[int, Unread]]:
-        """Table of bytes; a row with too few or too many cells is there too, empty, and a fault."""
-        ragged: list[tuple[int, Unread]] = []
+    def _texts(self, data: bytes, names: list[str]) -> tuple[pa.Table, pa.Array | None]:
+        """Table of bytes; a row with too few or too many cells is there too, empty, and apart with the reason."""
+        ragged: dict[int, Any] = {}
 
         def note(row: Any) -> str:
             reason = f"has {row.actual_columns} cells instead of {row.expected_columns}"
-            ragged.append((row.number, Unread(reason, row.text)))
+            ragged[row.number - 1] = {"line": row.text.encode(), "reason": reason}
             return "skip"
 
         # Arrow shows a ragged row as text only. Latin-1 maps any bytes to text, and back.
@@ -168,14 +205,14 @@ class CsvFile:
         )
         if not is_text:
             table = pa.table({name: _from_latin(table[name]) for name in names})
-        unread = {number - 1: what for number, what in ragged}
-        if unread:
-            n_rows = table.num_rows + len(unread)
-            kept = np.setdiff1d(np.arange(n_rows), list(unread))
-            where = np.full(n_rows, -1)
-            where[kept] = np.arange(len(kept))
-            table = table.take(pa.array(where, mask=where < 0))
-        return table, unread
+        if not ragged:
+            return table, None
+        n_rows = table.num_rows + len(ragged)
+        kept = np.setdiff1d(np.arange(n_rows), list(ragged))
+        where = np.full(n_rows, -1)
+        where[kept] = np.arange(len(kept))
+        lines = pa.array(list(map(ragged.get, range(n_rows))), LINES)
+        return table.take(pa.array(where, mask=where < 0)), lines
 
     def _read(self, data: bytes, types: dict[str, Any], on_ragged: Any = None) -> pa.Table:
         return pacsv.read_csv(
@@ -183,9 +220,14 @@ class CsvFile:
             # One block and one thread: only so are the rows numbered.
             pacsv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=self.names),
             pacsv.ParseOptions(
-                delimiter=self._delimiter, newlines_in_values=b'"' in data, invalid_row_handler=on_ragged
+                delimiter=self.delimiter, newlines_in_values=b'"' in data, invalid_row_handler=on_ragged
             ),
-            pacsv.ConvertOptions(column_types=types, include_columns=list(types), strings_can_be_null=True),
+            pacsv.ConvertOptions(
+                column_types=types,
+                include_columns=list(types),
+                strings_can_be_null=True,
+                decimal_point=self._decimal,
+            ),
         )
 
 
@@ -312,11 +354,14 @@ def _from_latin(column: pa.ChunkedArray) -> pa.Array:
 # -- a header and types ---------------------------------------------------------------------------------------------
 
 
-def _guessed_delimiter(source: Source, line: bytes) -> str:
+def _guessed_delimiter(source: Source, line: bytes, decimal: str) -> str:
     if source.path is not None and ".tsv" in source.path.name.lower():
         return "\t"
     text = re.sub(b'"[^"]*"', b"", line).decode("utf-8", "replace")
-    return max(DELIMITERS, key=text.count)  # the first, a comma, where there is none
+    among = [sign for sign in DELIMITERS if sign != decimal]
+    if any(sign in text for sign in among if sign != ","):
+        text = re.sub(r"(?<=\d),(?=\d)", "", text)  # decimal commas, in a file that has no header
+    return max(among, key=text.count)  # the first, a comma, where there is none
 
 
 def _cells(line: bytes, delimiter: str) -> list[str]:
@@ -354,37 +399,27 @@ def _is_plain(text: str) -> bool:
     return len(text) < 19 and text.isascii() and text.lstrip("-").isdecimal() and str(int(text)) == text
 
 
-def _guessed_type(texts: pa.Array) -> pa.DataType:
-    """Type that fits most values: a few bad ones in the first block must not turn numbers into text."""
-    texts = texts.drop_null()[:1000].to_pylist()
-    values = [value for text in texts if (value := text.decode("utf-8", "replace").strip())]
-    if not values:
-        return pa.float64()
-    if sum(value.startswith("[[") for value in values) * 2 > len(values):
-        return pa.list_(pa.list_(pa.float64()))
-    if sum(value.startswith("[") for value in values) * 2 > len(values):
-        return pa.list_(pa.float64())
-    if sum(map(_is_number, values)) * 2 <= len(values):
-        return pa.string()
-    return pa.int64() if all(map(_is_plain, values)) else pa.float64()
-
-
 # -- values -----------------------------------------------------------------------------------------------------------
 
 
-def _converted(texts: pa.Array, type: pa.DataType) -> tuple[pa.Array, list[int]]:
-    """Values of a column of bytes; those that do not fit are null, and their rows are named."""
+def _converted(texts: pa.Array, type: pa.DataType, decimal: str) -> tuple[pa.Array, NDArray[np.bool_]]:
+    """Values of a column of bytes; those that do not fit are null, and marked."""
     if pa.types.is_list(type):
-        return _lists(texts, type)
+        return _each(texts, type, lambda text: pa.scalar(json.loads(text), type).as_py())
     try:
         values = texts.cast(pa.string())
         if type == pa.string():
-            return values, []
+            return values, np.zeros(len(texts), bool)
         values = pc.utf8_trim_whitespace(values)
-        return (_plain_numbers(values) if type == pa.int64() else values.cast(type)), []
+        if type == pa.int64() or decimal == ".":
+            return (_plain_numbers(values) if type == pa.int64() else values.cast(type)), np.zeros(len(texts), bool)
     except pa.ArrowInvalid:
         pass
-    return _one_by_one(texts, type, {pa.string(): str, pa.int64(): _plain_number}.get(type, _number))
+    if type == pa.string():
+        return _each(texts, type, str)
+    if type == pa.int64():
+        return converted_texts(texts, type, PLAIN, _plain_number)
+    return converted_texts(texts, type, NUMBER if decimal == "." else None, lambda text: _number(text, decimal))
 
 
 def _plain_numbers(texts: Any) -> Any:
@@ -401,37 +436,25 @@ def _plain_number(text: str) -> int:
     return int(text)
 
 
-def _number(text: str) -> float | None:
+def _number(text: str, decimal: str) -> float | None:
     if "_" in text:  # which Python allows
         raise ValueError
+    text = text if decimal == "." else _with_point(text, decimal)
     return float(text) if text.strip() else None
 
 
-def _lists(texts: pa.Array, type: pa.DataType) -> tuple[pa.Array, list[int]]:
-    def parsed(text: str) -> Any:
-        return pa.scalar(json.loads(text), type).as_py()
-
-    return _one_by_one(texts, type, parsed)
+def _with_point(text: str, decimal: str) -> str:
+    """Number with a decimal point instead of another sign; a point becomes that sign, and the text no number."""
+    return text.translate(str.maketrans(f"{decimal}.", f".{decimal}"))
 
 
-def _one_by_one(texts: pa.Array, type: pa.DataType, convert: Any) -> tuple[pa.Array, list[int]]:
+def _each(texts: pa.Array, type: pa.DataType, convert: Any) -> tuple[pa.Array, NDArray[np.bool_]]:
     values: list[Any] = []
-    bad = []
+    bad = np.zeros(len(texts), bool)
     for row, text in enumerate(texts.to_pylist()):
         try:
             values.append(None if text is None else convert(text.decode("utf-8")))
         except (ValueError, TypeError, pa.ArrowException):
             values.append(None)
-            bad.append(row)
+            bad[row] = True
     return pa.array(values, type), bad
-
-
-def _wanted(type: pa.DataType) -> str:
-    if pa.types.is_list(type):
-        return "a list of numbers such as [1, 2]"
-    return {pa.string(): "text in UTF-8", pa.int64(): "a whole number as in the rows before"}.get(type, "a number")
-
-
-def _shown(value: str, most: int = 40) -> str:
-    text = repr(value)
-    return text if len(text) <= most else text[: most - 3] + "..."

@@ -11,8 +11,11 @@ Given = str | Literal[False] | None
 
 # More rows of one node are taken for a mistake, such as a wrong column of ids: they must fit in memory at once.
 MOST_NODE_ROWS = 100_000
-MISSING = ("error", "skip-row", "skip-node")
+MISSING = ("error", "skip-row", "skip-node", "absent")
 ON_BAD = ("stop", "skip")
+PROBABILITIES = ("keep", "normalize")
+# A larger share of rows that are left out is taken for a mistake.
+MOST_BAD = 0.1
 
 
 @dataclass(frozen=True)
@@ -24,21 +27,38 @@ class Options:
     id: Given | Sequence[str] = None
     probability: Given = None
     weight: Given = None
+    probabilities: str = "keep"
     group_size: int | None = None
     format: str | None = None
     delimiter: str | None = None
     header: bool | None = None
+    decimal: str | None = None
     lonlat: tuple[str, str] | None = None
     scale: str = "none"
     missing: str = "error"
     on_bad: str = "stop"
+    max_bad: float = MOST_BAD
+    id_per_file: bool = False
     gather: bool = False
     dtype: str | None = None
     most_node_rows: int = MOST_NODE_ROWS
 
     def __post_init__(self) -> None:
-        for name, value, known in (("missing", self.missing, MISSING), ("on_bad", self.on_bad, ON_BAD)):
+        for name, value, known in (
+            ("missing", self.missing, MISSING),
+            ("on_bad", self.on_bad, ON_BAD),
+            ("probabilities", self.probabilities, PROBABILITIES),
+        ):
             if value not in known:
                 raise InputError(f"{name} is {value!r}, but must be one of {', '.join(known)}.")
+        if self.decimal not in (None, ".", ","):
+            raise InputError(f"decimal is {self.decimal!r}, but must be a point or a comma.")
+        if not 0 <= self.max_bad <= 1:
+            raise InputError(f"max_bad is {self.max_bad!r}, but must be a share between 0 and 1.")
+        if self.missing == "absent" and self.probabilities == "normalize":
+            raise InputError(
+                "missing 'absent' and probabilities 'normalize' do not go together: the first takes probability away, "
+                "the second puts it back. Use missing 'skip-row'."
+            )
         if self.dtype not in (None, "float32", "float64"):
             raise InputError(f"There is no dtype {self.dtype!r} here: choose float32 or float64.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +13,9 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
+from probi._checks import warn_of_rounding
 from probi.errors import InputError
-from probi.io.assemble import KINDS_OF_IDS, Assembly, Batch, Counts, Position
+from probi.io.assemble import KINDS_OF_IDS, Assembly, Batch, Counts, Position, check_left_out
 from probi.io.chunks import TableFile, open_file, trouble_in
 from probi.io.options import Options
 from probi.io.prefetch import prefetched
@@ -53,25 +54,34 @@ def read(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], **op
     **options
         How to read, each with a default:
 
-        layout, features, id, probability, weight, group_size
+        layout, features, id, probability, weight, group_size, probabilities
             As in :meth:`probi.Nodes.from_table`. Groups are counted from the start of each file.
+        id_per_file : bool, default=False
+            Ids start anew in each file: the id of a node is then the file's name and its id.
         format : {"parquet", "csv", "ipc", "npy"}, default=None
             None: by the name of each file.
         delimiter : str, default=None
             Of CSV. None: what stands most often in the first line.
         header : bool, default=None
             Whether the first line of CSV holds names. None: if not all of it are numbers.
+        decimal : {".", ","}, default=None
+            Decimal sign of CSV. None: a point.
         lonlat : (str, str), default=None
             Columns of longitude and latitude, which become points on a sphere, in kilometres.
         scale : {"none", "standard", "robust"} or path, default="none"
             Divide features by their standard deviation or by their quartiles' distance, estimated from the first
             100,000 realizations; or by what a JSON file says.
-        missing : {"error", "skip-row", "skip-node"}, default="error"
-            What to do with rows that lack a value.
+        missing : {"error", "skip-row", "skip-node", "absent"}, default="error"
+            What to do with rows that lack a value: "skip-row" leaves out the row, "skip-node" its node. "absent" leaves
+            out the realization and its probability: with 9 of 10 equally likely ones the node is there with 0.9.
         on_bad : {"stop", "skip"}, default="stop"
-            What to do with rows that cannot be used; "skip" leaves out their nodes.
+            What to do with rows that cannot be used; "skip" leaves out their nodes. Rows of a node that are not
+            contiguous always raise an error.
+        max_bad : float, default=0.1
+            Largest share of rows that may be left out. It is known at the end only: iterating raises an error after the
+            last batch if there were more, and what was made of the batches should not be used then.
         gather : bool, default=False
-            Put rows of a node together that do not stand together, in memory.
+            Put rows of a node together that are not contiguous, in memory.
         dtype : {"float32", "float64"}, default=None
             None: float32 where the types of the columns fit in it.
         most_node_rows : int, default=100000
@@ -118,6 +128,8 @@ class Reader:
         Roles of the columns: prints as one line.
     space : Space
         From features to coordinates and back; its scales are known after the first batch.
+    counts : Counts
+        What became of the rows that were iterated over: ``counts.left_out`` says how many are in no node, and why.
 
     Examples
     --------
@@ -141,6 +153,7 @@ class Reader:
         self.sources: list[Source] = list(inputs) if given and inputs else find_sources(inputs, options.format)
         self._first: TableFile | None = None
         self._seen: Seen | None = None
+        self.counts = Counts()
         self.schema: Any = None  # of the first file
         if known is None:
             self._first = self._open(0)
@@ -149,6 +162,8 @@ class Reader:
                 self.columns = self._choose(self._first)
                 if options.layout is None:
                     check_guessed_points(self._first.first, self.columns)
+                if self.columns.file is not None:
+                    self.schema = self.schema.append(pa.field(self.columns.file, pa.string()))
                 self.dtype = self.options.dtype or self._dtype_of(self._first)
                 self._how, self.space = self._start_space()
             self._look_at_others()
@@ -170,7 +185,7 @@ class Reader:
         return Known(self.schema, self.columns, self.dtype, self.space)
 
     def _open(self, file: int, **csv_options: Any) -> TableFile:
-        given = {"delimiter": self.options.delimiter, "header": self.options.header}
+        given = {name: getattr(self.options, name) for name in ("delimiter", "header", "decimal")}
         return open_file(self.sources[file], **given, **csv_options)
 
     def _look_at_others(self) -> None:
@@ -218,7 +233,20 @@ class Reader:
     def _choose(self, file: TableFile) -> Columns:
         names = ("features", "id", "probability", "weight", "group_size")
         roles = {name: getattr(self.options, name) for name in names}
-        return choose_columns(file.schema, self.options.layout, first=file.first, **roles)
+        commas: dict[str, str] = getattr(file, "decimal_commas", {})  # which only CSV may have
+        try:
+            columns = choose_columns(file.schema, self.options.layout, first=file.first, **roles)
+        except InputError as error:
+            hint = _decimal_hint(commas)
+            if not hint and hasattr(file, "delimiter") and self.options.delimiter is None:
+                hint = f" Cells were taken to end with {file.delimiter!r}: if that is wrong, name the --delimiter."
+            raise InputError(f"{error}{hint}") from None
+        left_out = {name: commas[name] for name in columns.left_out if name in commas}
+        if left_out and self.options.features is None:
+            raise InputError(f"Which columns are features?{_decimal_hint(left_out)} If not, name them: --features.")
+        if self.options.probabilities == "normalize" and columns.probability is None:
+            raise InputError("There is no column of probabilities to normalize. Name it: --probability.")
+        return columns.per_file(file.schema.names) if self.options.id_per_file else columns
 
     def _start_space(self) -> tuple[str, Space]:
         """What is to be estimated, and the space so far."""
@@ -232,8 +260,12 @@ class Reader:
 
     def __iter__(self) -> Iterator[Nodes]:
         for batch in self.batches():
+            self.counts = batch.counts
             if len(batch.nodes):
                 yield batch.nodes
+        check_left_out(self.counts, self.options)
+        if self.counts.normalized:
+            warn_of_rounding(self.counts.normalized, self.counts.nodes)
 
     def batches(
         self,
@@ -241,6 +273,7 @@ class Reader:
         counts: Counts | None = None,
         is_stopped: Callable[[], bool] = lambda: False,
         stop: Position | None = None,
+        lists_scattered: bool = False,
     ) -> Iterator[Batch]:
         r"""Batches with their origin, made ahead on another thread.
 
@@ -256,6 +289,8 @@ class Reader:
             Asked now and then whether to stop.
         stop : Position, default=None
             Where to end. None: at the end of the last file.
+        lists_scattered : bool, default=False
+            Name rows of a node that are not contiguous among the rejected ones, instead of raising an error.
 
         Returns
         -------
@@ -274,7 +309,7 @@ class Reader:
         (3, (0, 3))
         >>> folder.cleanup()
         """
-        work = Assembly(self, start or Position(), counts or Counts(), stop)
+        work = Assembly(self, start or Position(), counts or Counts(), stop, lists_scattered)
         if start is not None and self._seen is not None:
             work.seen = self._seen.copy()
         return prefetched(self._in_space(self._checked(work.batches())), is_stopped)
@@ -375,3 +410,11 @@ def _kind(type: Any, is_id: bool) -> str | None:
     if is_id:
         return next((what for what, fits in KINDS_OF_IDS.items() if fits(type)), str(type))
     return "lists" if is_list(type) else "numbers" if is_number(type) else "text" if is_text(type) else str(type)
+
+
+def _decimal_hint(commas: Mapping[str, str]) -> str:
+    """What to do about columns of text that look like numbers with a decimal comma."""
+    if not commas:
+        return ""
+    name, value = next(iter(commas.items()))
+    return f" Column {name!r} holds {value!r}: if that is a decimal comma, say so: --decimal ','."

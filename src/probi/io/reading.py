@@ -10,7 +10,9 @@ from probi.io.reader import Reader
 from probi.tables.columns import ID_NAMES
 
 # Options that say what a row means.
-MEANING = ("layout", "group_size", "features", "id", "probability", "weight", "lonlat")
+MEANING = ("layout", "group_size", "features", "id", "probability", "weight", "lonlat", "probabilities", "id_per_file")
+# Those that are never None: a value other than this was given.
+DEFAULTS = {"probabilities": "keep", "id_per_file": False}
 
 
 def reading_of(reader: Reader) -> dict[str, Any]:
@@ -20,10 +22,11 @@ def reading_of(reader: Reader) -> dict[str, Any]:
         "layout": columns.layout,
         "group_size": columns.group_size,
         "features": [columns.points] if columns.points else list(columns.features),
-        "id": list(columns.ids),
+        "id": list(columns.stored_ids),
         "probability": columns.probability,
         "weight": columns.weight,
         "lonlat": None if reader.space.lonlat is None else list(reader.space.lonlat),
+        **{option: getattr(reader.options, option) for option in DEFAULTS},
     }
 
 
@@ -39,12 +42,13 @@ def as_before(options: Options, before: Mapping[str, Any] | None, name: str) -> 
     except (KeyError, TypeError):
         raise InputError(f"{name} does not say how its run read its files.") from None
     given = {option: getattr(options, option) for option in MEANING}
+    given |= {option: None for option, default in DEFAULTS.items() if given[option] == default}
     for option, value in given.items():
         # Features may be patterns, and are compared once the columns are known. Where rows do not share it, an id is
         # only a name.
         if value is None or option == "features" or (option == "id" and before["layout"] != "long"):
             continue
-        if _listed(value) != _listed(before[option]):
+        if _listed(value or None) != _listed(before[option]):
             convert = (
                 ", or bring the files into that layout: probi convert" if option in ("layout", "group_size") else ""
             )
@@ -55,6 +59,8 @@ def as_before(options: Options, before: Mapping[str, Any] | None, name: str) -> 
     if before["layout"] != "long" and set(map(str.lower, before["id"])) <= set(ID_NAMES):
         before["id"] = []  # found again where there is one
     filled = {option: value if given[option] is None else given[option] for option, value in before.items()}
+    # A column that no run knew has no role now, whatever it is called.
+    filled |= {option: filled[option] or False for option in ("probability", "weight")}
     lonlat = filled["lonlat"]
     return replace(
         options, **filled | {"id": filled["id"] or None, "lonlat": None if lonlat is None else tuple(lonlat)}

@@ -9,7 +9,7 @@ from typing import Self, TextIO
 
 from probi.io.rows import Rejected
 
-HEADER = ("file", "row", "line", "reason", "values")
+HEADER = Rejected._fields
 
 
 class Rejects:

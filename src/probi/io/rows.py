@@ -3,7 +3,7 @@
 import bisect
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.types as kind
 from numpy.typing import NDArray
 
-from probi.io.chunks import Chunk, Unread
+from probi.io.chunks import LINE, Chunk
 from probi.tables.flat import one_chunk
 
 # A row is known by the number of its file and its number there, in one integer.
@@ -24,7 +24,8 @@ class Rejected(NamedTuple):
     file: str
     row: int
     line: int | None
-    reason: str
+    kind: str  # what is wrong, in words that all such rows share
+    reason: str  # what is wrong with this one
     values: str
 
     def __str__(self) -> str:
@@ -38,39 +39,43 @@ class Rows:
 
     table: pa.Table
     where: NDArray[np.int64]  # (n_rows,) file * FILE + row
-    unread: dict[int, Unread] = field(default_factory=dict)  # by row of this table
+    unread: pa.Table | None = None  # what could not be read of them, as in Chunk
     lines: tuple[tuple[int, Callable[[int], int]], ...] = ()  # from where on, and a function to the line
 
     @classmethod
-    def of_chunk(cls, chunk: Chunk, file: int) -> "Rows":
-        """Rows of a part of a file."""
-        start = file * FILE + chunk.row
-        where = np.arange(start, start + chunk.table.num_rows)
-        return cls(chunk.table, where, dict(chunk.unread), () if chunk.line is None else ((start, chunk.line),))
+    def of_chunk(cls, chunk: Chunk, file: int, column: str | None = None, name: str = "") -> "Rows":
+        """Rows of a part of a file, whose name stands in a column if one is given."""
+        start, table = file * FILE + chunk.row, chunk.table
+        where = np.arange(start, start + table.num_rows)
+        if column is not None:
+            table = table.add_column(0, column, pa.repeat(name, table.num_rows))
+        return cls(table, where, chunk.unread, () if chunk.line is None else ((start, chunk.line),))
 
     def __len__(self) -> int:
         return len(self.where)
 
     def cut(self, start: int, stop: int) -> "Rows":
         """Rows start:stop."""
-        unread = {row - start: what for row, what in self.unread.items() if start <= row < stop}
         where = self.where[start:stop]
+        unread = None if self.unread is None else _unless_empty(self.unread.slice(start, stop - start))
         return Rows(self.table.slice(start, stop - start), where, unread, self._lines_of(where))
 
     def taken(self, index: NDArray[np.int64]) -> "Rows":
         """Rows with these numbers, each at most once."""
-        to = {int(row): i for i, row in enumerate(index)} if self.unread else {}
-        unread = {to[row]: what for row, what in self.unread.items() if row in to}
-        return Rows(self.table.take(pa.array(index)), self.where[index], unread, self.lines)
+        chosen = pa.array(index)
+        unread = None if self.unread is None else _unless_empty(self.unread.take(chosen))
+        return Rows(self.table.take(chosen), self.where[index], unread, self.lines)
 
-    def rejected(self, row: int, reason: str, names: Sequence[str]) -> Rejected:
+    def rejected(self, row: int, kind: str, reason: str, names: Sequence[str]) -> Rejected:
         """A row of this table with the reason why it is left out."""
         file, number = divmod(int(self.where[row]), FILE)
         values: Any = self.table.slice(row, 1).to_pylist()[0]
-        if row in self.unread:
-            _, text, column = self.unread[row]
-            values = text if column is None else values | {column: text}
-        return Rejected(names[file], number + 1, self._line(row), reason, json.dumps(values, default=str))
+        for column, cell in ({} if self.unread is None else self.unread.slice(row, 1).to_pylist()[0]).items():
+            if cell is not None and column == LINE:
+                values = text_of(cell["line"])
+            elif cell is not None:
+                values[column] = text_of(cell)
+        return Rejected(names[file], number + 1, self._line(row), kind, reason, json.dumps(values, default=str))
 
     def _lines_of(self, where: NDArray[np.int64]) -> tuple[tuple[int, Callable[[int], int]], ...]:
         """Functions for these rows; each holds a block of text, which must not stay longer than its rows."""
@@ -88,6 +93,27 @@ class Rows:
         return line(int(self.where[row]) - start)
 
 
+def text_of(cell: bytes) -> str:
+    """Text that stands in a cell, in UTF-8 or not."""
+    return cell.decode("utf-8", "replace")
+
+
+def _unless_empty(unread: pa.Table) -> pa.Table | None:
+    return unread if any(column.null_count < len(column) for column in unread.columns) else None
+
+
+def _joined_unread(parts: Sequence[Rows]) -> pa.Table | None:
+    """What could not be read of all parts; nulls where a part was read."""
+    types = {field.name: field.type for part in parts if part.unread is not None for field in part.unread.schema}
+    if not types:
+        return None
+    tables = []
+    for part in parts:
+        there = {} if part.unread is None else dict(zip(part.unread.column_names, part.unread.columns, strict=True))
+        tables.append(pa.table({name: there.get(name, pa.nulls(len(part), type)) for name, type in types.items()}))
+    return pa.concat_tables(tables)
+
+
 def _of_one_encoding(tables: list[pa.Table]) -> list[pa.Table]:
     """Tables in which no column is a dictionary here and plain there, which Arrow does not put together."""
     for j, name in enumerate(tables[0].column_names):
@@ -101,14 +127,9 @@ def joined(parts: Sequence[Rows]) -> Rows:
     """Rows of all parts, one after the other."""
     if len(parts) == 1:
         return parts[0]
-    unread: dict[int, Unread] = {}
-    start = 0
-    for part in parts:
-        unread |= {row + start: what for row, what in part.unread.items()}
-        start += len(part)
     return Rows(
         pa.concat_tables(_of_one_encoding([part.table for part in parts]), promote_options="permissive"),
         np.concatenate([part.where for part in parts]),
-        unread,
+        _joined_unread(parts),
         tuple(dict.fromkeys(entry for part in parts for entry in part.lines)),
     )

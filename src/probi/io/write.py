@@ -153,12 +153,14 @@ def _solutions(path: Path, table: pa.Table) -> dict[int, Centers]:
 # -- assignments ------------------------------------------------------------------------------------------------------
 
 
-def assignment_table(batch: Batch, columns: dict[str, Array], names: Sequence[str], id_name: str = "id") -> pa.Table:
+def assignment_table(
+    batch: Batch, columns: dict[str, Array], names: Sequence[str], id_name: str = "id", file: str | None = None
+) -> pa.Table:
     """A row a node: where it comes from, its id, its cluster, expected distances to that and to the next one.
 
-    ``names`` are those of the files read.
+    ``names`` are those of the files read; ``file`` is the field of the ids that says the same.
     """
-    ids = id_columns(batch.nodes.ids, id_name)
+    ids = {name: values for name, values in id_columns(batch.nodes.ids, id_name).items() if name != file}
     clash = {"file", "row", "cluster"} & set(ids)
     if clash:
         ids = {f"{name}_" if name in clash else name: values for name, values in ids.items()}

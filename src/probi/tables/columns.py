@@ -1,7 +1,7 @@
 """Which column of a table plays which role: said by the user, guessed by name and type, and told."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
@@ -51,6 +51,8 @@ class Columns:
         Rows a node, in the layout "groups".
     left_out : tuple of str
         Columns that play no role.
+    file : str or None
+        Where ids are per file: that of the ids which the files do not hold, their name.
     """
 
     layout: str
@@ -61,6 +63,7 @@ class Columns:
     points: str | None = None
     group_size: int | None = None
     left_out: tuple[str, ...] = ()
+    file: str | None = None
 
     @property
     def degrees(self) -> tuple[str, str] | None:
@@ -72,7 +75,21 @@ class Columns:
     def used(self) -> list[str]:
         """Columns to read."""
         features = (self.points,) if self.points else self.features
-        return [*self.ids, *features, *(name for name in (self.probability, self.weight) if name)]
+        return [*self.stored_ids, *features, *(name for name in (self.probability, self.weight) if name)]
+
+    @property
+    def stored_ids(self) -> tuple[str, ...]:
+        """Columns of ids that a file holds."""
+        return tuple(name for name in self.ids if name != self.file)
+
+    def per_file(self, names: Sequence[str]) -> "Columns":
+        """The same roles where the name of the file is part of the id, in a column that no other has the name of."""
+        if not self.ids:
+            raise InputError("Ids per file (--id-per-file) need a column of ids. Name it: id (--id).")
+        name = "file"
+        while name in names:
+            name += "_"
+        return replace(self, ids=(name, *self.ids), file=name)
 
     def __str__(self) -> str:
         """One line for people."""
@@ -270,7 +287,10 @@ def _features(
     if wanted is not None and (odd := [name for name in wanted if name not in found and name not in roles]):
         raise InputError(f"The column {odd[0]!r} holds {schema.field(odd[0]).type}, which cannot be a feature.")
     if not found:
-        raise InputError(f"There are no features: no {lacks} but for those with another role.")
+        columns = _listed([f"{field.name} ({field.type})" for field in schema], 12) or "none"
+        raise InputError(
+            f"There are no features: no {lacks} but for those with another role. The columns are {columns}."
+        )
     order = wanted if wanted is not None else found
     return None, [name for name in order if name in found]
 

@@ -1,5 +1,6 @@
 """From a table with whole nodes to the flat arrays that Nodes is made of."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ import pyarrow.types as kind
 from numpy.typing import NDArray
 
 from probi.errors import InputError
-from probi.tables.columns import Columns, is_text
+from probi.tables.columns import Columns, is_list, is_text
 
 Array = NDArray[Any]
 
@@ -168,6 +169,40 @@ def _read_numbers(texts: pa.Array) -> pa.Array:
         raise InputError(f"A column holds {text!r} where numbers are wanted.") from None
 
 
+# Texts that Arrow reads as numbers, and as whole numbers of 64 bits that are written the plain way.
+NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+PLAIN = r"^(0|-?[1-9]\d{0,16})$"
+
+
+def converted_texts(
+    texts: pa.Array, type: pa.DataType, pattern: str | None, convert: Callable[[str], Any]
+) -> tuple[pa.Array, NDArray[np.bool_]]:
+    """Values of texts, or of bytes; those that ``convert`` refuses with a ValueError are null, and marked.
+
+    Most of them are read at once, by a pattern; only of the others each different one is converted.
+    """
+    import pyarrow.compute as pc
+
+    there = np.asarray(texts.is_valid())
+    plain = np.zeros(len(texts), bool)
+    if pattern is not None:
+        plain = np.asarray(pc.fill_null(pc.match_substring_regex(texts, pattern), False))
+    values = pc.if_else(pa.array(plain), texts, None).cast(pa.string()).cast(type)
+    others = texts.filter(pa.array(there & ~plain)).dictionary_encode()
+    found, refused = [], np.zeros(len(others.dictionary), bool)
+    for i, text in enumerate(others.dictionary.to_pylist()):
+        try:
+            found.append(convert(text if isinstance(text, str) else text.decode("utf-8")))
+        except ValueError:
+            found.append(None)
+            refused[i] = True
+    bad = np.zeros(len(texts), bool)
+    codes = np.asarray(others.indices)
+    bad[there & ~plain] = refused[codes]
+    each = pa.array(found, type).take(others.indices)
+    return pc.replace_with_mask(values, pa.array(there & ~plain), each), bad
+
+
 def number_of(text: str) -> tuple[float, bool]:
     """Number that a text stands for, and whether it does."""
     try:
@@ -222,6 +257,47 @@ def list_lengths(column: Any) -> Array:
     import pyarrow.compute as pc
 
     return np.asarray(pc.fill_null(pc.list_value_length(one_chunk(column)), -1)).astype(np.int64)
+
+
+def without_missing(table: pa.Table, columns: Columns) -> tuple[pa.Table, Array, Array]:
+    """A nested table without the realizations that lack a value; lists of which nothing is left are null.
+
+    Returns also the lengths of the lists before, and how many of these realizations each node had. Lists of a node that
+    have different lengths stay as they are.
+    """
+    names = [columns.points] if columns.points else list(columns.features)
+    names += [columns.probability] if columns.probability else []
+    lists = {name: one_chunk(table[name]) for name in names}
+    lengths = {name: list_lengths(lists[name]) for name in names}
+    whole = lengths[names[0]]
+    fit = np.logical_and.reduce([lengths[name] == whole for name in names]) & (whole > 0)
+    lacking = np.zeros(int(whole[fit].sum()), bool)
+    for name in names:
+        lacking |= _lack_a_value(lists[name].filter(pa.array(fit)).flatten())
+    if not lacking.any():
+        return table, whole, np.zeros(len(whole), np.int64)
+    for name in names:
+        owners = np.repeat(np.arange(table.num_rows), np.maximum(lengths[name], 0))
+        kept = np.ones(len(owners), bool)
+        kept[fit[owners]] = ~lacking
+        left = np.bincount(owners[kept], minlength=table.num_rows)
+        gone = (lengths[name] < 0) | (fit & (left == 0))
+        values = lists[name].flatten().filter(pa.array(kept))
+        offsets = pa.array(np.concatenate([[0], np.cumsum(left)]).astype(np.int32))
+        new = pa.ListArray.from_arrays(offsets, values, mask=pa.array(gone))
+        table = table.set_column(table.schema.get_field_index(name), name, new)
+    return table, whole, np.bincount(np.repeat(np.flatnonzero(fit), whole[fit])[lacking], minlength=len(whole))
+
+
+def _lack_a_value(values: pa.Array) -> NDArray[np.bool_]:
+    """Which numbers, or points, are not there, or not completely."""
+    if not is_list(values.type):
+        return np.asarray(values.is_null(nan_is_null=True))
+    sizes = list_lengths(values)
+    lacking = sizes < 0
+    coordinates = np.asarray(values.flatten().is_null(nan_is_null=True))
+    lacking[np.repeat(np.arange(len(values)), np.maximum(sizes, 0))[coordinates]] = True
+    return lacking
 
 
 def _flatten_nested(table: pa.Table, columns: Columns, dtype: Any) -> Flat:

@@ -77,7 +77,8 @@ def summarize(
         Called with the number of parts that are done and of all of them, to show progress.
     **reading
         As in :func:`probi.io.read`: ``layout``, ``features``, ``id``, ``probability``, ``weight``, ``group_size``,
-        ``lonlat``, ``scale``, ``missing``, ``on_bad``, ``dtype``. For an Array only ``group_size``.
+        ``lonlat``, ``scale``, ``missing``, ``on_bad``, ``max_bad``,
+        ``probabilities``, ``dtype``. For an Array only ``group_size``.
 
     Returns
     -------
@@ -97,7 +98,7 @@ def summarize(
     recipe = Recipe.checked(n_clusters, size, preset, random_state, max_realizations)
     with _computing_on(client):
         parts = parts_of(source, recipe, part_bytes, reading)
-    return finished(tree(parts, recipe, client, on_part))
+    return finished(tree(parts, recipe, client, on_part), source, reading)
 
 
 def tree(leaves: list[Delayed], recipe: Recipe, client: Any, on_part: OnPart) -> bytes:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import IntegerType
 
 from probi.distances import assign as nearest
-from probi.engines._work import Frame, Recipe, opened
+from probi.engines._work import Frame, Recipe, finished
 from probi.engines.spark.parts import how_to_read, mapped, together, with_columns
 from probi.engines.spark.summaries import merged_frame
 from probi.errors import InputError
@@ -74,7 +74,8 @@ class SparkPROBI(Estimator):
     def _fit(self, dataset: DataFrame) -> SparkPROBIModel:
         recipe = Recipe.checked(self.n_clusters, self.summary_size, self.preset, self.random_state)
         how = how_to_read(dataset, self.reading, self.order)
-        summary, _ = opened(merged_frame(dataset, how, recipe, self.order, self.n_partitions)[0])
+        data, _ = merged_frame(dataset, how, recipe, self.order, self.n_partitions)
+        summary = finished(data, dataset, self.reading)
         result = solve(summary, self.n_clusters, n_init=self.n_init, preset=self.preset, random_state=recipe.seed)
         return SparkPROBIModel(summary, result, how, self.prediction_col, self.order, self.n_partitions)
 
@@ -169,7 +170,7 @@ class _Predict:
             sizes = np.diff(np.append(starts, n_rows))
             labels[starts[0] :] = np.repeat(nearest(batch.nodes, self.centers), sizes)
         left_out = np.zeros(n_rows, bool)
-        left_out[[rejected.row - 1 - n_before for rejected in batch.rejected]] = True
+        left_out[batch.left_out % FILE - n_before] = True
         return pa.array(labels, mask=left_out)
 
 

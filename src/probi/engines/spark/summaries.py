@@ -76,7 +76,8 @@ def summarize(
         Called with the number of parts that are done and of all of them, to show progress.
     **reading
         As in :func:`probi.io.read`: ``layout``, ``features``, ``id``, ``probability``, ``weight``, ``group_size``,
-        ``lonlat``, ``scale``, ``missing``, ``on_bad``, ``dtype``.
+        ``lonlat``, ``scale``, ``missing``, ``on_bad``, ``max_bad``,
+        ``probabilities``, ``dtype``.
 
     Returns
     -------
@@ -98,7 +99,7 @@ def summarize(
     else:
         leaves = parts_of_files(Files.of(reader_of(source, reading), part_bytes), recipe, session)
         data, _ = merged(leaves, recipe.fan_in, on_part)
-    return finished(data)
+    return finished(data, source, reading)
 
 
 # -- merging ----------------------------------------------------------------------------------------------------------

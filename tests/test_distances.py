@@ -59,6 +59,13 @@ def test_distances_match_the_definition_in_any_dimension(d, dtype):
     assert_array_equal(assign(nodes, centers), naive.assign(stored, centers))
 
 
+def test_distances_whose_squares_vanish_are_lost_but_nothing_above_them_is_certified():
+    nodes = Nodes([[0.0, 0.0], [3e-160, 4e-160], [1.0, 1.0]], [0.5, 0.5, 1.0], [0, 2, 3])
+    assert_allclose(expected_distances(nodes, [[0.0, 0.0]])[0], 2.5e-160, rtol=1e-3)
+    assert certified_medians(nodes, 1e-2)[2][0] <= 2.5e-160
+    assert expected_distances(nodes.scaled([1e10, 1e10]), [[0.0, 0.0]])[0] == 2.5e-150
+
+
 def test_no_nodes_cost_nothing():
     none = Nodes(np.empty((0, 2)), [], [0])
     assert expected_distances(none, [[0.0, 0.0], [1.0, 1.0]]).shape == (0, 2)
@@ -201,6 +208,16 @@ def test_assignment_is_the_argmin_among_ties_on_a_grid(m, k):
         nodes = Nodes.from_dense(X, np.full((200, m), 1 / 16))
         check_argmin(nodes, rng.integers(-2, 3, size=(k, d)).astype(float))
         check_argmin(nodes, np.repeat(rng.integers(-2, 3, size=(1, d)).astype(float), k, axis=0))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("d", [1, 9, 33, 70])
+def test_assignment_is_the_argmin_of_centers_one_unit_in_the_last_place_apart(d, dtype):
+    rng = np.random.default_rng(d)
+    shares = rng.dirichlet(np.ones(4), 1000) * rng.uniform(0.1, 0.99, (1000, 1))
+    nodes = Nodes.from_dense(rng.normal(size=(1000, 4, d)).astype(dtype), shares.astype(dtype))
+    centers = rng.normal(size=(4, d))
+    check_argmin(nodes, np.concatenate([centers, np.nextafter(centers, np.inf), centers]))
 
 
 @pytest.mark.parametrize("total", [1.0, 0.9, 0.3])

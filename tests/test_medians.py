@@ -286,6 +286,51 @@ def test_extreme_coordinates(scale):
     assert_allclose(one_medians(Nodes.from_dense(X * scale))[1] / scale, one_medians(Nodes.from_dense(X))[1], rtol=1e-6)
 
 
+# -- certificates -----------------------------------------------------------------------------------------------------
+
+
+def hostile_nodes(n, m, d, rng):
+    """Nodes far from the origin, on lines or nearly so, in two even halves, with ties, outliers and any scale."""
+    X = rng.choice([0.0, 1.0], (n, m, 1)) * rng.normal(size=(n, m, d)) + rng.integers(-2, 3, (n, m, 1))
+    nearly = 10.0 ** rng.uniform(-17, -9, (n, 1, 1)) * rng.normal(size=(n, m, d))
+    on_line = rng.standard_cauchy((n, m, 1)) * rng.normal(size=(n, 1, d)) + nearly
+    X = np.where(rng.random((n, 1, 1)) < 0.5, X, on_line)
+    X[:, 0] += np.where(rng.random((n, 1)) < 0.2, 10.0 ** rng.uniform(0, 16, (n, 1)), 0.0)
+    X += np.where(rng.random((n, 1, 1)) < 0.6, 10.0 ** rng.uniform(0, 18, (n, 1, 1)), 0.0)
+    scales = 10.0 ** rng.uniform(-135, 149, (n, 1, 1)) / np.abs(X).max(axis=(1, 2), keepdims=True, initial=1e-9)
+    X *= np.where(rng.random((n, 1, 1)) < 0.2, scales, 1.0)
+    halves = rng.random((n, m))
+    halves /= 2 * np.repeat(np.add.reduceat(halves, [0, m // 2], axis=1), [m // 2, m - m // 2], axis=1)
+    near_even = (1 + rng.integers(-1, 2, (n, m)) * 10.0 ** rng.uniform(-16, -10, (n, 1))) / m
+    shares = np.where(rng.random((n, 1)) < 0.4, halves, near_even)
+    return X, shares * 0.999 * 10.0 ** np.where(rng.random((n, 1)) < 0.1, rng.uniform(-130, 0, (n, 1)), 0.0)
+
+
+def spreads_at(X, shares, Y):
+    """In extended precision: expected distances of nodes (n, m, d) to points (n, j, d), given that they are there."""
+    X, shares = X[:, None].astype(np.longdouble), shares[:, None].astype(np.longdouble)
+    distances = np.sqrt(((X - Y[:, :, None].astype(np.longdouble)) ** 2).sum(axis=-1))
+    return (shares * distances).sum(axis=-1) / shares.sum(axis=-1)
+
+
+@pytest.mark.parametrize(("m", "d"), [(2, 1), (4, 1), (2, 2), (5, 2), (8, 3), (3, 9)])
+def test_nothing_is_certified_above_a_cost_that_is_reached(m, d):
+    X, shares = hostile_nodes(500, m, d, np.random.default_rng(10 * m + d))
+    some = Nodes.from_dense(X, shares)
+    for tol in (1e-2, 1e-6):
+        places, _, lower = certified_medians(some, tol)
+        reached = spreads_at(X, shares, np.concatenate([X, places[:, None]], axis=1)).min(axis=1).astype(float)
+        assert (lower <= reached + 4 * np.spacing(reached)).all()
+
+
+def test_the_middle_of_even_halves_is_no_median_where_rounding_puts_it_beside_the_line():
+    here = np.array([[[0.0, 0.0], [768.0, 256.0]]])
+    for times, expected in [(here, [384.0, 128.0]), (1.7e18 + here, [1.7e18, 1.7e18])]:
+        places, spreads, lower = certified_medians(Nodes.from_dense(times), 1e-6)
+        assert places.tolist() == [expected]
+        assert_allclose([*spreads, *lower], math.hypot(768, 256) / 2, rtol=1e-15)
+
+
 # -- huge nodes -------------------------------------------------------------------------------------------------------
 
 

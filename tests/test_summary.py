@@ -4,6 +4,7 @@ import gc
 import itertools
 import math
 import weakref
+from fractions import Fraction
 
 import naive
 import numpy as np
@@ -16,6 +17,7 @@ from strategies import build, nodes
 
 from probi import InputError, Nodes, Summary, _parallel, expected_cost, one_medians, solve
 from probi.audit import N_AUDITED
+from probi.stream import Totals
 
 PRESETS = ["default", "paper"]
 KINDS = {"certain": certain, "uncertain": uncertain}
@@ -293,6 +295,14 @@ def test_no_centers_cost_less_than_the_lower_bound():
     for centers in (some_centers(), some.points[:500], solve(some, 50, random_state=0).centers):
         assert summary.lower_bound <= expected_cost(some, centers)
         assert summary.evaluate(centers).lower_bound <= summary.evaluate(centers).cost
+
+
+def test_no_number_of_leaves_lifts_the_lower_bound():
+    totals = Totals()
+    for _ in range(1000):
+        totals = totals.plus(Totals(0.1, 0.1, 0.1))
+    assert Fraction(totals.lower_bound) <= 1000 * Fraction(0.1)
+    assert_allclose(totals.lower_bound, 100.0, rtol=1e-12)
 
 
 def test_certain_nodes_have_no_spread():

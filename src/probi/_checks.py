@@ -18,8 +18,8 @@ Array = NDArray[Any]
 LARGEST = 1e150
 SMALLEST = 1e-140
 
-# Products of smaller probabilities and distances lose their digits.
-LEAST_PROBABILITY = 1e-300
+# Products of smaller probabilities and distances, and quotients, lose their digits.
+LEAST_PROBABILITY = 1e-140
 
 # Elements a thread checks at once: they stay in its cache from one look to the next.
 CHECK_GRAIN = 1 << 16
@@ -197,7 +197,7 @@ def _sums(probabilities: Array, offsets: Array) -> Array:
         totals = np.add.reduceat(probabilities, offsets[:-1], dtype=np.float64)
     if not totals.min() > LEAST_PROBABILITY:
         node = int(np.flatnonzero(~(totals > LEAST_PROBABILITY))[0])
-        raise InputError(f"Node {node} has total probability 0: it is nowhere. Drop it.")
+        raise InputError(f"Node {node} has total probability {totals[node]:.3g}: it is nowhere. Drop it.")
     return totals
 
 

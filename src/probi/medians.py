@@ -127,20 +127,26 @@ def _huge_median(nodes: Nodes, node: int, tol: float) -> tuple[Floats, float, fl
     total = nodes.total_probabilities[node]
     chances = nodes.probabilities[first:last]
     median, work, state = np.empty(d), np.empty((kernels.N_ROWS, d)), np.empty(kernels.N_STATE)
-    if kernels.huge_exact_median(nodes.points, nodes.probabilities, total, median, first, last):
-        spread = _summed_pull(nodes.points[first:last], chances, median[None])[0][d + pull.COST] / total
-        return median, spread, spread
-    base = nodes.points[first + int(np.argmax(chances))].astype(np.float64)
+    exact = kernels.huge_exact_median(nodes.points, nodes.probabilities, total, median, first, last)
+    base = nodes.points[exact if exact >= 0 else first + int(np.argmax(chances))].astype(np.float64)
     local = frozen(nodes.points[first:last] - base)
     kernels.huge_begin(local, chances, total, work, state, last - first)
+    if exact >= 0:
+        kernels.huge_begin_on_base(work, state)
     for _ in range(MOST_EVALUATIONS):
         out, row, distance = _summed_pull(local, chances, work[kernels.TRIAL : kernels.TRIAL + 1].copy())
         if kernels.huge_advance(local, total, tol, out, row, distance, work, state):
             break
+    spread, lower = state[kernels.COST_HERE] / total, kernels.claimed(state[kernels.LOWER] / total, last - first)
+    if exact >= 0:
+        # The middle of two even halves, unless rounding puts it at a worse place.
+        middle = _summed_pull(nodes.points[first:last], chances, median[None])[0][d + pull.COST] / total
+        if middle <= spread * (1.0 + kernels.EVEN):
+            return median, middle, min(lower, middle)
     # A realization is copied to the bit.
     on_realization = state[kernels.ON_HERE] > 0.0
     median = nodes.points[first + int(state[kernels.NEAREST])] if on_realization else base + work[kernels.HERE]
-    return median, state[kernels.COST_HERE] / total, state[kernels.LOWER] / total
+    return median, spread, lower
 
 
 def _summed_pull(points: Array, probabilities: Array, center: Floats) -> tuple[Floats, int, float]:

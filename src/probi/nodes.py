@@ -66,6 +66,11 @@ class Nodes:
     ids : array-like of shape (n_nodes,), default=None
         Labels of the nodes, carried along.
 
+    Notes
+    -----
+    Distances are roots of sums of squares in float64. Those below 1e-154, whose squares vanish, lose their digits
+    beside larger coordinates; data that is as small as that on the whole is refused.
+
     Examples
     --------
     A sensor that is either near 0 or, with probability 0.2, broken; and one that is sure:

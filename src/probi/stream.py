@@ -150,8 +150,11 @@ class Totals(NamedTuple):
         return cls(float(mass.sum()), float((mass * spreads).sum()), float((mass * lower).sum()))
 
     def plus(self, other: "Totals") -> "Totals":
-        """Sums over the nodes of both."""
-        return Totals(*(a + b for a, b in zip(self, other, strict=True)))
+        """Sums over the nodes of both; the bound is rounded down, so that it holds after any number of leaves."""
+        mass, spread_cost, lower_bound = (a + b for a, b in zip(self, other, strict=True))
+        if math.fsum((self.lower_bound, other.lower_bound, -lower_bound)) < 0.0:
+            lower_bound = math.nextafter(lower_bound, -math.inf)
+        return Totals(mass, spread_cost, lower_bound)
 
     def scaled(self, factor: float) -> "Totals":
         """Sums with all weights multiplied."""

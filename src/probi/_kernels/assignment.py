@@ -118,7 +118,7 @@ def _settle(
     evaluations = 0
     total = totals[node]
     guess = best
-    distance = np.inf
+    expected = distance = np.inf
     for turn in range(k + 1):
         # The guess first, then the others by index. All go through one call: the compiler may round the same sum
         # differently in two places, and equal centers must get equal distances for the lowest index to win.
@@ -131,11 +131,12 @@ def _settle(
                 runner_up = min(runner_up, lower)
                 continue
         evaluations += 1
-        rival = expected_distance(points, probabilities, offsets, node, centers, c) / total
-        if rival < distance or (rival == distance and c < best):
+        # Compared before the division, which makes equal what differs by one unit in the last place.
+        rival = expected_distance(points, probabilities, offsets, node, centers, c)
+        if rival < expected or (rival == expected and c < best):
             runner_up = min(runner_up, distance)
-            distance, best = rival, c
+            expected, distance, best = rival, rival / total, c
         else:
-            runner_up = min(runner_up, rival)
+            runner_up = min(runner_up, rival / total)
     labels[node], nearest[node], other[node] = best, distance, runner_up
     return evaluations

@@ -19,8 +19,8 @@ N_ROWS = 6 + 2 * MEMORY
 
 # Slots of the state.
 COST_HERE, RECIPROCAL_HERE, ON_HERE, NEAREST, NEAREST_DISTANCE, LOWER, TESTED, KIND, N_PAIRS, N_ACCEPTED = range(10)
-UNBALANCED_HERE, STEP, LARGEST = 10, 11, 12
-N_STATE = 13
+UNBALANCED_HERE, STEP, LARGEST, ROUNDING, BLUR = range(10, 15)
+N_STATE = 15
 FIRST, WEISZFELD, QUASI_NEWTON, TEST = 0.0, 1.0, 2.0, 3.0
 
 # Any factor in (0, 2) lowers the cost, because Weiszfeld's step is the minimum of a quadratic upper bound; its
@@ -46,6 +46,20 @@ SAME_PLACE = 1e-13
 
 # Residual of a collinear node, relative to its length: rounding of coordinates, not geometry.
 COLLINEAR = 1e-12
+
+EPS = np.finfo(np.float64).eps
+
+# A pull that the mass on a realization holds but for so much holds it: rounding of one vector.
+HELD = 1.0 + 4.0 * EPS
+
+# Sums of so many distances are off by about a unit in the last place.
+TERMS_OF_AN_ULP = 16
+
+# Coordinates that are larger than the spread by this are rounded by more than 1e-8 of it.
+FAR = 1e8
+
+# Squares of differences below 1e-154 lose their digits, and distances up to this (in 4,000 features) are lost.
+LOST = 1e-160
 
 # Rows are padded with zeros to a multiple of this, which changes no sum: 55 features are 48 in vector registers and 7
 # one by one.
@@ -74,26 +88,41 @@ def quick_medians(points, probabilities, offsets, totals, tol, skip_from, median
         left[node] = False
         if last - first >= skip_from:
             continue
-        if exact_median(points, probabilities, total, exact[0], first, last):
+        row = exact_median(points, probabilities, total, exact[0], first, last)
+        if row >= 0 and is_majority(probabilities[row], total):
+            spread = expected_distance(points, probabilities, offsets, node, exact, 0) / total
             for f in range(d):
                 medians[node, f] = exact[0, f]
-            spreads[node] = lower[node] = expected_distance(points, probabilities, offsets, node, exact, 0) / total
+            spreads[node], lower[node] = spread, claimed(spread, last - first)
             continue
         left[node] = True
-        if tol < LOOSE:
+        if row < 0 and tol < LOOSE:
             continue
         if last - first > local.shape[0]:
             local = np.zeros((2 * (last - first), work.shape[1]))
-        base = heaviest(probabilities, first, last)
+        base = row if row >= 0 else heaviest(probabilities, first, last)
         make_local(points, base, local, first, last)
         chances = probabilities[first:last]
         begin(local, chances, total, work, state, last - first)
+        if row >= 0:
+            # The certificate is that of the search: nearly a line and nearly even are not quite.
+            begin_on_base(work, state)
         if _plain_steps(local, chances, total, tol, out, work, state, last - first):
             for f in range(d):
                 medians[node, f] = points[base, f] + work[TRIAL, f]
             spreads[node] = state[COST_HERE] / total
-            lower[node] = state[LOWER] / total
+            lower[node] = claimed(state[LOWER] / total, last - first)
             left[node] = False
+            if _is_far(medians[node], spreads[node]):
+                spreads[node] = expected_distance(points, probabilities, offsets, node, medians, node) / total
+        if row >= 0 and not left[node]:
+            # The middle of two even halves, unless rounding puts it at a worse place.
+            spread = expected_distance(points, probabilities, offsets, node, exact, 0) / total
+            if spread <= spreads[node] * (1.0 + EVEN):
+                for f in range(d):
+                    medians[node, f] = exact[0, f]
+                spreads[node] = spread
+                lower[node] = min(lower[node], spread)
 
 
 @kernel
@@ -121,7 +150,18 @@ def searched_medians(
                 break
         finish(points, base, work, state, medians[node], first)
         spreads[node] = state[COST_HERE] / total
-        lower[node] = state[LOWER] / total
+        lower[node] = claimed(state[LOWER] / total, last - first)
+        if _is_far(medians[node], spreads[node]):
+            spreads[node] = expected_distance(points, probabilities, offsets, node, medians, node) / total
+
+
+@part
+def _is_far(median, spread):
+    """Whether a median is so far from the origin that its rounding shows in the spread."""
+    largest = 0.0
+    for f in range(median.shape[0]):
+        largest = max(largest, abs(median[f]))
+    return largest > FAR * spread
 
 
 @part
@@ -144,7 +184,7 @@ def _plain_steps(local, chances, total, tol, out, work, state, n_realizations):
     for step in range(FEW_STEPS + 1):
         out.fill(0.0)
         _, row, _ = add_pull(local, chances, 1.0, work, TRIAL, out, 0, n_realizations)
-        lower, _ = _lower_bound(out, total, work)
+        lower, _ = _lower_bound(out, total, work, state)
         state[COST_HERE] = out[d + COST]
         state[LOWER] = min(max(state[LOWER], lower), out[d + COST])
         if out[d + COST] - state[LOWER] <= tol * state[LOWER]:
@@ -160,12 +200,12 @@ def _plain_steps(local, chances, total, tol, out, work, state, n_realizations):
 
 
 @part
-def _lower_bound(out, total, work):
+def _lower_bound(out, total, work, state):
     """Lower bound of the optimum from the pull ``out`` at the trial point, and how much of the pull is not balanced.
 
     It is the dual value of the unit vectors towards the realizations, shifted so that they balance and shrunk so that
     they stay in the unit ball: optimum >= (cost - <g, m - y>) / (1 + |g|), g the pull divided by the mass and m the
-    center of gravity. Mass on y itself balances up to its own size.
+    center of gravity. Mass on y itself balances up to its own size. What rounding may add is taken off.
     """
     d = work.shape[1]
     cost = out[d + COST]
@@ -174,8 +214,16 @@ def _lower_bound(out, total, work):
         squared_strength += out[f] * out[f]
         lean += out[f] * (work[GRAVITY, f] - work[TRIAL, f])
     strength = np.sqrt(squared_strength)
-    share = max(0.0, strength - out[d + ON_POINT]) / strength if strength > 0.0 else 0.0
-    return min(cost, (cost - share * lean) / (1.0 + share * strength / total)), share * strength
+    share = max(0.0, strength - out[d + ON_POINT] * HELD) / strength if strength > 0.0 else 0.0
+    lean *= share
+    error = state[ROUNDING] * (cost + abs(lean)) if share > 0.0 else 0.0
+    return min(cost, (cost - lean - error) / (1.0 + share * strength / total)) - state[BLUR], share * strength
+
+
+@part
+def claimed(lower, n_realizations):
+    """Lower bound of a spread without what rounding of so many terms, or of squares that vanish, may have added."""
+    return max(0.0, lower * (1.0 - EPS * (n_realizations // TERMS_OF_AN_ULP)) - LOST)
 
 
 @part
@@ -210,12 +258,22 @@ def begin(local, chances, total, work, state, n_realizations):
             work[GRAVITY, f] += share * local[r, f]
     for f in range(local.shape[1]):
         work[TRIAL, f] = work[GRAVITY, f]
+    state[ROUNDING] = EPS * (8.0 + (n_realizations + local.shape[1]) / 8.0)
+    state[BLUR] = state[ROUNDING] * total * np.sqrt(_dot(work, GRAVITY, GRAVITY))
     state[COST_HERE] = np.inf
     state[UNBALANCED_HERE] = np.inf
     state[LOWER] = 0.0
     state[TESTED] = -1.0
     state[KIND] = FIRST
     state[N_PAIRS] = state[N_ACCEPTED] = 0.0
+
+
+@part
+def begin_on_base(work, state):
+    """Set the search out from the realization to which the others are relative, where differences have all digits."""
+    for f in range(work.shape[1]):
+        work[TRIAL, f] = 0.0
+    state[BLUR] = 0.0
 
 
 @part
@@ -233,7 +291,7 @@ def advance(local, total, tol, out, row, distance, work, state):
     for f in range(d):
         work[TRIAL_PULL, f] = out[f]
     cost = out[d + COST]
-    lower, unbalanced = _lower_bound(out, total, work)
+    lower, unbalanced = _lower_bound(out, total, work, state)
     state[LOWER] = max(state[LOWER], lower)
 
     # At the end of float64 costs no longer tell two points apart, but the pull still does.
@@ -243,7 +301,8 @@ def advance(local, total, tol, out, row, distance, work, state):
     if accepted:
         state[UNBALANCED_HERE] = unbalanced
         _accept(out, row, distance, work, state)
-    if state[COST_HERE] - state[LOWER] <= tol * state[LOWER]:
+    # On a realization that holds the pull there is nothing to gain, but rounding is off its bound.
+    if state[COST_HERE] - state[LOWER] <= tol * state[LOWER] or state[UNBALANCED_HERE] == 0.0:
         return True
     if state[KIND] == FIRST and state[LARGEST] >= HEAVY * total:
         for f in range(d):
@@ -283,8 +342,8 @@ def _accept(out, row, distance, work, state):
         for f in range(d):
             work[slot, f] = work[TRIAL, f] - work[HERE, f]
             work[slot + 1, f] = work[PULL, f] - work[TRIAL_PULL, f]
-        if _dot(work, slot, slot + 1) > 0.0:
-            state[N_PAIRS] += 1.0
+        # The cost is convex: if not, this is rounding, and what it overwrote may have been the oldest pair in use.
+        state[N_PAIRS] = state[N_PAIRS] + 1.0 if _dot(work, slot, slot + 1) > 0.0 else 0.0
     for f in range(d):
         work[HERE, f] = work[TRIAL, f]
         work[PULL, f] = work[TRIAL_PULL, f]
@@ -372,17 +431,18 @@ def _stride(work, state):
 def exact_median(points, probabilities, total, out, start, stop):
     """Median of realizations start:stop where it has a formula: one point, a majority, all on one line.
 
-    OUT  out (d,), if True is returned
+    OUT  out (d,), if there is one
+    RETURN row of a realization that is a median too but for rounding; -1 if there is no formula
     """
     d = points.shape[1]
     for r in range(start, stop):
-        if 2.0 * probabilities[r] >= total * (1.0 + EVEN) or stop - start == 1:
+        if is_majority(probabilities[r], total):
             for f in range(d):
                 out[f] = points[r, f]
-            return True
+            return r
     along = np.empty(stop - start)
     if not _places_on_line(points, probabilities, along, start, stop):
-        return False
+        return -1
     order = np.empty(stop - start, np.int64)
     _sort(along, order)
     below = 0.0
@@ -400,8 +460,14 @@ def exact_median(points, probabilities, total, out, start, stop):
                     other = start + order[j]
             for f in range(d):
                 out[f] = 0.5 * points[r, f] + 0.5 * points[other, f]
-            return True
-    return False
+            return r
+    return -1
+
+
+@part
+def is_majority(probability, total):
+    """Whether a realization is the median, whatever the others are."""
+    return 2.0 * probability >= total * (1.0 + EVEN)
 
 
 @part
@@ -498,4 +564,5 @@ def stepped_medians(points, probabilities, offsets, gravity, ratio, most, median
 # The same search for a huge node, whose realizations threads share: one step of it at a time.
 huge_exact_median = kernel(exact_median)
 huge_begin = kernel(begin)
+huge_begin_on_base = kernel(begin_on_base)
 huge_advance = kernel(advance)

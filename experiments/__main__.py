@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from experiments import datasets, growth, pages, paper, peers, quality, readings, readme, theory
+from experiments import datasets, growth, hostile, pages, paper, peers, quality, readings, readme, theory
 from experiments.records import Records, write_machine
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -15,7 +15,8 @@ RESULTS = ROOT / "docs" / "results"
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m experiments", description=__doc__)
-    parser.add_argument("what", choices=["paper", "readings", "quality", "growth", "peers", "theory", "pages"])
+    whats = ["paper", "readings", "quality", "hostile", "growth", "peers", "theory", "pages"]
+    parser.add_argument("what", choices=whats)
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="folder with the files of the data sets")
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache" / "experiments", help="folder for large files")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for results")
@@ -59,6 +60,9 @@ def _run(chosen: argparse.Namespace, report: Callable[[str], None]) -> None:
         quality.run(
             chosen.data, Records(chosen.results / "quality.csv", quality.KEYS, quality.VALUES), chosen.runs, report
         )
+    elif chosen.what == "hostile":
+        records = Records(chosen.results / "quality_hostile.csv", hostile.KEYS, hostile.VALUES)
+        hostile.run(chosen.data, records, chosen.runs, report)
     elif chosen.what == "growth":
         growth.run(Records(chosen.results / "growth.csv", growth.KEYS, growth.VALUES), report)
     elif chosen.what == "peers":

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from experiments import peers, quality
+from experiments.hostile import hostile_section
 from experiments.pictures import paper_pictures, plot_distortion, plot_gap, plot_growth
 from experiments.records import read
 from experiments.reproduction import reproduction
@@ -222,6 +223,7 @@ def quality_page(folder: Path) -> str:
         text.append(table(["nodes", "default", "paper preset", "uniform sample", "seeds of the default"], out))
     plot_distortion(rows, folder / "quality.svg")
     text.append("![Distortion over size](quality.svg)\n")
+    text.append(hostile_section(folder))
     return "\n".join(text)
 
 

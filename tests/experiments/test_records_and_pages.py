@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from experiments import growth, pages, paper, peers, quality, readings
+from experiments import growth, hostile, pages, paper, peers, quality, readings
 from experiments.datasets import DataSet
 from experiments.records import Records, read, write_machine
 from probi.coreset import rings
@@ -173,6 +173,23 @@ def test_pages_of_quality_and_peers(tmp_path):
     assert "| BICO 0.1.5 | realizations, stream | 5 | 10.0 x | 11 | 1.500 | 100 (50) |" in text
     assert "failed: out of memory" in text
     assert "StreamKM++" in text
+
+
+def test_hostile_data_and_attacked_centers(tmp_path, monkeypatch):
+    monkeypatch.setattr(hostile, "N", 9000)
+    monkeypatch.setattr(hostile, "MOVES", 10)
+    monkeypatch.setattr(hostile, "METHODS", ("default", "uniform"))
+    some = {name: made for name, made in hostile.data_sets(tmp_path).items() if name in ("Cauchy", "KDD Cup, rows")}
+    monkeypatch.setattr(hostile, "data_sets", lambda data: some)
+    said = []
+    for _ in range(2):  # the second time there is nothing left to do
+        records = Records(tmp_path / "quality_hostile.csv", hostile.KEYS, hostile.VALUES)
+        hostile.run(tmp_path, records, 1, said.append)
+    assert said == ["hostile data: Cauchy, 2 coresets"]
+    for row in read(tmp_path / "quality_hostile.csv"):
+        assert row["attacked"] >= max(row["on_coreset"], row["at_random"]) >= 1.0
+        assert (row["errors_off"] is None) == (row["method"] == "uniform")
+    assert "| Cauchy | 5 | 1." in hostile.hostile_section(tmp_path)
 
 
 def test_uniform_and_other_coresets_keep_the_mass():

@@ -61,6 +61,9 @@ FAR = 1e8
 # Squares of differences below 1e-154 lose their digits, and distances up to this (in 4,000 features) are lost.
 LOST = 1e-160
 
+# Nothing is divided by smaller products.
+VANISHING = 1e-290
+
 # Rows are padded with zeros to a multiple of this, which changes no sum: 55 features are 48 in vector registers and 7
 # one by one.
 LANES = 8
@@ -343,7 +346,8 @@ def _accept(out, row, distance, work, state):
             work[slot, f] = work[TRIAL, f] - work[HERE, f]
             work[slot + 1, f] = work[PULL, f] - work[TRIAL_PULL, f]
         # The cost is convex: if not, this is rounding, and what it overwrote may have been the oldest pair in use.
-        state[N_PAIRS] = state[N_PAIRS] + 1.0 if _dot(work, slot, slot + 1) > 0.0 else 0.0
+        curved = _dot(work, slot, slot + 1) > VANISHING and _dot(work, slot + 1, slot + 1) > VANISHING
+        state[N_PAIRS] = state[N_PAIRS] + 1.0 if curved else 0.0
     for f in range(d):
         work[HERE, f] = work[TRIAL, f]
         work[PULL, f] = work[TRIAL_PULL, f]
@@ -412,10 +416,10 @@ def _quasi_newton(total, work, state):
         beta = _dot(work, s + 1, DIRECTION) / _dot(work, s, s + 1)
         for f in range(d):
             work[DIRECTION, f] += (alpha[back] - beta) * work[s, f]
-    if not _dot(work, DIRECTION, PULL) > 0.0:
+    length = np.sqrt(_dot(work, DIRECTION, DIRECTION))
+    if not (length > 0.0 and _dot(work, DIRECTION, PULL) > 0.0):
         return False
     # The optimum is no farther than twice the mean distance, whatever a flat valley promises.
-    length = np.sqrt(_dot(work, DIRECTION, DIRECTION))
     state[STEP] = min(1.0, 2.0 * state[COST_HERE] / total / length)
     _stride(work, state)
     return True

@@ -503,7 +503,7 @@ class Summary:
         >>> summary = probi.Summary(n_clusters=2, random_state=0)
         >>> summary.update(probi.Nodes.from_points(np.random.default_rng(0).normal(size=(10_000, 2))))
         >>> summary.n_retained, summary.sealed().n_retained
-        (1200, 400)
+        (1600, 400)
         """
         with self._lock:
             alone = len(self._streams) == 1

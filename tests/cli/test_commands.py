@@ -289,7 +289,7 @@ def test_files_are_read_as_the_run_of_the_centers_read_its_own(tmp_path, capsys,
     values = json.loads((out / "result.json").read_text())
     assert values["reading"] == {
         "layout": "long", "group_size": None, "features": ["lon", "lat"], "id": ["trip"], "probability": "share",
-        "weight": None, "lonlat": ["lon", "lat"],
+        "weight": None, "lonlat": ["lon", "lat"], "probabilities": "keep", "id_per_file": False,
     }  # fmt: skip
     assert pq.read_table(out / "assignment.parquet")["trip"].to_pylist() == [1, 2, 3, 4]
     for options in ((), TRIPS):
@@ -337,8 +337,9 @@ def test_ids_that_are_only_names_may_be_missing_or_others(tmp_path, capsys):
 def test_columns_that_a_run_did_not_have_are_not_guessed(tmp_path, capsys):
     out = plain_run(tmp_path, capsys, {"x": [1.0, 2.0, 9.0]})
     new = write(tmp_path / "new.csv", {"x": [1.0, 2.0, 9.0], "weight": [70, 80, 60]})
-    said = error_line(probi(capsys, "evaluate", new, "--centers", out, "-q"))
-    assert said.startswith(f"{new} would be read with weight weight, but the run in {out} had none. ")
+    assert probi(capsys, "evaluate", new, "--centers", out, "--json", "-q").json["cost"] == 1.0
+    said = error_line(probi(capsys, "evaluate", new, "--centers", out, "--weight", "weight", "-q"))
+    assert said.startswith(f"--weight is weight, but the run in {out} had none. ")
 
 
 def test_centers_in_degrees_without_their_run(tmp_path, capsys):

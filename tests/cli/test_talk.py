@@ -3,7 +3,10 @@
 import contextlib
 import io
 import re
+import signal
 import time
+
+import pytest
 
 from probi.cli import talk
 
@@ -66,3 +69,13 @@ def test_peak_memory_is_that_of_this_process():
     assert talk.peak_megabytes() >= max(before, 200.0)
     assert talk.memory_megabytes() <= talk.peak_megabytes() * 1.01
     del block
+
+
+def test_an_interrupt_that_a_library_swallows_ends_the_work_all_the_same():
+    with talk.Interrupts(talk.Talk(quiet=True), at_once=True) as interrupts:
+        interrupts.check()
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+            pytest.fail("it was not raised at once")
+        with pytest.raises(KeyboardInterrupt):
+            interrupts.check()

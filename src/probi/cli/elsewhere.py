@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from probi.cli.talk import Talk
+from probi.cli.talk import Interrupts, Progress, Talk
 from probi.cli.work import check_counts
-from probi.engines._work import Engine, Files, Recipe, assign_parts, opened
+from probi.engines._work import Engine, Files, OnPart, Recipe, assign_parts, opened
 from probi.errors import InputError
 from probi.io.assemble import Counts
 from probi.io.assign import Tally
@@ -60,10 +60,10 @@ class Elsewhere:
         with talk.progress("Starting"):
             stack = contextlib.ExitStack()
             engine = stack.enter_context(module.connected(self.workers_or_address))
-        with stack:
+        with stack, Interrupts(talk, at_once=True) as interrupts:
             n_parts = len(files.parts)
             talk.say(f"{engine.where}: {n_parts:,} part{'s' * (n_parts != 1)}.")
-            yield Workers(talk, engine, reader, files)
+            yield Workers(talk, engine, reader, files, interrupts)
 
 
 @dataclass(frozen=True)
@@ -74,12 +74,23 @@ class Workers:
     engine: Engine
     reader: Reader
     files: Files
+    interrupts: Interrupts
+
+    def _shows(self, bar: Progress) -> OnPart:
+        """Show a part that is done, and end where Ctrl-C was pressed."""
+
+        def show(n_done: int, n: int) -> None:
+            self.interrupts.check()
+            bar.update(n_done, n_done / n)
+
+        return show
 
     def summarize(self, recipe: Recipe, rejects: Path | None) -> tuple[Summary, Counts]:
         """Read everything once."""
         with self.talk.progress("Reading", "parts") as bar:
             recipe = replace(recipe, keeps_rejected=rejects is not None)
-            data = self.engine.summarize(self.files, recipe, lambda n_done, n: bar.update(n_done, n_done / n))
+            data = self.engine.summarize(self.files, recipe, self._shows(bar))
+        self.interrupts.check()
         summary, account = opened(data)
         if rejects is not None:
             with Rejects(rejects) as file:
@@ -91,6 +102,4 @@ class Workers:
         """Read everything a second time, and write which node is in which cluster."""
         with self.talk.progress("Assigning", "parts") as bar, assignment_file(path) as file:
             centers = [result.centers for result in results]
-            return assign_parts(
-                self.engine, self.files, centers, file.write, lambda n_done, n: bar.update(n_done, n_done / n)
-            )
+            return assign_parts(self.engine, self.files, centers, file.write, self._shows(bar))

@@ -145,14 +145,22 @@ def peak_megabytes() -> float:
 
 
 class Interrupts:
-    """Ctrl-C, or SIGTERM, as a question that the work answers between two batches; the second ends it at once."""
+    """Ctrl-C, or SIGTERM, as a question that the work answers between two batches; the second ends it at once.
 
-    def __init__(self, talk: Talk) -> None:
-        self._talk, self._asked = talk, False
+    With ``at_once`` the first one does; the work asks all the same, because a library may swallow KeyboardInterrupt.
+    """
+
+    def __init__(self, talk: Talk, at_once: bool = False) -> None:
+        self._talk, self._at_once, self._asked = talk, at_once, False
 
     def asked(self) -> bool:
         """Whether Ctrl-C was pressed."""
         return self._asked
+
+    def check(self) -> None:
+        """Raise KeyboardInterrupt if Ctrl-C was pressed."""
+        if self._asked:
+            raise KeyboardInterrupt
 
     def __enter__(self) -> "Interrupts":
         self._before: dict[signal.Signals, Any] = {}
@@ -166,9 +174,10 @@ class Interrupts:
             signal.signal(number, handler)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        if self._asked:
-            raise KeyboardInterrupt
+        self.check()
         self._asked = True
+        if self._at_once:
+            raise KeyboardInterrupt
         self._talk.say("Stopping after this batch; Ctrl-C again to stop at once.")
 
 

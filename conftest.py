@@ -17,6 +17,11 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_folder()))
 SHARING = {"spark": ("/engines/test_spark", "/engines/spark/"), "dask": ("/engines/test_dask", "/engines/dask/")}
 # Pages with examples that need an engine.
 PAGES = {"docs/dask.md": "dask", "docs/guide/scaling-out.md": "dask"}
+# Pages whose examples take longer than most tests.
+SLOW_PAGES = (
+    "docs/contributing/how-to.md", "docs/guide/choosing-k.md", "docs/guide/error-bars.md", "docs/guide/modelling.md",
+    "docs/guide/streams.md",
+)  # fmt: skip
 
 # Settings of the site, and what is made when it is built: no examples of ours.
 collect_ignore_glob = ["docs/*.py", "docs/_*", "docs/gallery/*", "docs/reference/generated/*"]
@@ -58,6 +63,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         group = group_of(item.nodeid.partition("::")[0])
         if isinstance(item, pytest.DoctestItem) and group in SHARING:
             item.add_marker(group)
+        if group in SLOW_PAGES:
+            item.add_marker("slow")
         marks = {mark.name for mark in item.iter_markers()}
         rank = [*SHARING].index(group) if group in SHARING else 2 + marks.isdisjoint({"browser", "process", "slow"})
         ranks[group] = min(rank, ranks.get(group, rank))

@@ -383,6 +383,7 @@ def test_one_center_that_jumps_is_followed(k):
         centers, moves = moved, np.linalg.norm(moved - centers, axis=1)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(nodes_and_centers(), st.data())
 def test_any_walk_of_the_centers_is_followed(data, steps):

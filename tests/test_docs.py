@@ -165,6 +165,7 @@ def sections():
     return {"": parts[0]} | {part.split("\n")[0]: part for part in parts[1:]}
 
 
+@pytest.mark.slow
 def test_every_command_has_a_section():
     assert list(sections()) == ["", *(f"probi {name}" for name in GROUP.commands)]
     for name, command in GROUP.commands.items():
@@ -193,6 +194,7 @@ def test_every_option_is_on_the_page(name):
         assert ("**Required.**" in row) == bool(param.required)
 
 
+@pytest.mark.slow
 def test_choices_defaults_and_examples_are_on_the_page():
     text = sections()["probi cluster"]
     assert "| `--layout` | `points` `groups` `long` `nested` |" in text

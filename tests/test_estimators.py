@@ -100,6 +100,7 @@ def test_pipeline_clone_and_pickle(Model, blobs):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(pipe)).predict(points), pipe.predict(points))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [lambda X: X[:, 0], Nodes.from_dense], ids=["points", "nodes"])
 def test_grid_search_over_n_clusters(Model, blobs, make):
     order = np.random.default_rng(0).permutation(len(blobs))
@@ -131,6 +132,7 @@ def test_not_fitted_and_no_nodes(Model, blobs):
         Model().fit(Nodes.from_dense(blobs)[:0])
 
 
+@pytest.mark.slow
 def test_too_few_distinct_points_warn_and_give_valid_output(Model):
     points = np.repeat([[0.0, 1.0], [5.0, 5.0]], 6, axis=0)
     with pytest.warns(ConvergenceWarning, match="2 of 4 clusters"):
@@ -167,6 +169,7 @@ def stream(n=6000, seed=0):
     return Nodes.from_dense(middles[rng.integers(4, size=n)][:, None] + rng.normal(size=(n, 5, 3)))
 
 
+@pytest.mark.slow
 def test_fit_is_a_summary_that_is_solved():
     nodes = stream()
     model = PROBI(4, summary_size=200, random_state=7).fit(nodes)
@@ -243,6 +246,7 @@ def test_partial_fit_refuses_other_features_and_goes_on():
     assert model.summary_.n_nodes == 3
 
 
+@pytest.mark.slow
 def test_a_pickled_stream_goes_on():
     nodes = stream(3000)
     model = PROBI(3, summary_size=60, random_state=0).partial_fit(nodes[:1777])

@@ -58,6 +58,7 @@ def best_on_a_line(places, shares, k):
     return min(distances[:, list(some)].min(axis=1).sum() for some in itertools.combinations(range(len(candidates)), k))
 
 
+@pytest.mark.slow
 def test_nodes_with_two_distant_realizations():
     places = np.array([[10.0, -4.0], [-7.0, -4.0], [2.0, 9.0], [-10.0, -3.0], [0.0, -10.0]])
     shares = np.array([[0.46, 0.54], [0.42, 0.58], [0.501, 0.499], [0.504, 0.496], [0.8, 0.2]])

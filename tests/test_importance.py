@@ -159,6 +159,7 @@ def test_a_tiny_cluster_far_away_is_always_represented():
 # -- on average -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_costs_are_right_on_average():
     some = many()
     centers = some_centers(some)
@@ -169,6 +170,7 @@ def test_costs_are_right_on_average():
     assert (np.abs(found.mean(axis=0) - true) <= allowed).all()
 
 
+@pytest.mark.slow
 def test_equal_nodes_are_chosen_equally_often():
     # One cell, two places, 8 of 100 nodes: each is chosen 40 times in 500, with a standard deviation of 6.
     some = Nodes.from_points(np.repeat([[0.0], [1.0]], 50, axis=0), ids=np.arange(100))
@@ -195,6 +197,7 @@ def uniform_sample(parts, size, _, rng):
     return chosen.reweighted(chosen.weights * (some.mass.sum() / chosen.mass.sum()))
 
 
+@pytest.mark.slow
 def test_the_error_is_smaller_than_that_of_a_uniform_sample():
     some = many()
     centers = some_centers(some)
@@ -207,6 +210,7 @@ def test_the_error_is_smaller_than_that_of_a_uniform_sample():
     assert (np.sqrt(squared[0]) < 0.5 * np.sqrt(squared[1])).all()
 
 
+@pytest.mark.slow
 def test_weight_three_means_three_copies():
     X, _ = blobs(n=600, k=3, spread=1.0)
     once, copies = Nodes.from_dense(X, weights=np.full(600, 3.0)), Nodes.from_dense(np.repeat(X, 3, axis=0))

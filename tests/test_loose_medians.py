@@ -68,6 +68,7 @@ def test_plain_steps_certify_random_nodes_and_nearly_always_get_there(m, d, tol)
     assert np.mean(reached) > (0.9 if m > 3 and tol > kernels.LOOSE else 0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tol", TOLERANCES)
 def test_plain_steps_certify_nodes_with_equal_realizations(tol):
     rng = np.random.default_rng(1)
@@ -134,12 +135,14 @@ def check_medians(some, tol):
     assert_allclose(spreads, [naive.spread_at(v, y) for v, y in zip(lists, places, strict=True)], rtol=1e-12)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(nodes(max_size=3, most=8), st.sampled_from(TOLERANCES), st.sampled_from([np.float32, np.float64]))
 def test_loose_certificates_enclose_the_optimum(some, tol, dtype):
     check_medians(build(some, dtype=dtype), tol)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("d", [2, 7, 8, 9, 17])
 def test_loose_certificates_of_long_rows(d, dtype):

@@ -222,6 +222,7 @@ def draws_by_the_proof(bucket_of, mass, radii, epsilon, delta, n_sets):
             return t
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.floats(0.1, 9), st.floats(0, 9)), min_size=1, max_size=60),
@@ -316,6 +317,7 @@ def test_distributions_are_reduced_around_their_medians():
     assert_allclose(expected_distances(found, centers), expected_distances(some, centers), rtol=0.2)
 
 
+@pytest.mark.slow
 def test_distributions_are_kept_on_the_mean():
     some = dense(n=1, m=1000)
     centers = np.array([[0.0, 0.0], [30.0, -10.0]])
@@ -387,6 +389,7 @@ def test_where_it_cannot_be_it_says_so():
     assert_array_equal(coreset.weights, some.weights)
 
 
+@pytest.mark.slow
 def test_the_seed_decides_and_threads_do_not():
     some = numbered(n=5000, k=3, d=2)
     found = []
@@ -440,6 +443,7 @@ def worst(some, coreset, k=2):
     return max(abs(expected_cost(coreset, c) / expected_cost(some, c) - 1) for c in sets)
 
 
+@pytest.mark.slow
 def test_the_union_of_coresets_is_one_of_the_union():
     parts = [tails(20_000, seed=1), tails(20_000, seed=2)]
     coresets = [quiet(part, 2, 0.9, 0.1, 0) for part in parts]
@@ -450,6 +454,7 @@ def test_the_union_of_coresets_is_one_of_the_union():
         assert abs(expected_cost(union, centers) / expected_cost(both, centers) - 1) <= max(errors) * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_errors_of_coresets_of_coresets_multiply():
     some = tails(40_000)
     one = quiet(some, 2, 0.9, 0.1, 0)

@@ -40,6 +40,7 @@ def test_spread_is_the_expected_distance_to_the_median(some):
     assert_allclose(spreads, [naive.spread_at(v, y) for v, y in zip(some, places, strict=True)], rtol=1e-12)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(nodes(max_size=3))
 def test_no_place_is_better_by_more_than_tol(some):
@@ -47,6 +48,7 @@ def test_no_place_is_better_by_more_than_tol(some):
     assert (spreads_of(some) <= (1 + 1e-6) * best * (1 + 1e-13)).all()
 
 
+@pytest.mark.slow
 def test_reaches_the_naive_optimum():
     rng = np.random.default_rng(0)
     for d in (1, 2, 3, 6):
@@ -55,6 +57,7 @@ def test_reaches_the_naive_optimum():
         assert_allclose(one_medians(build(some), tol=1e-9)[1], best, rtol=1e-8)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(nodes(max_size=3), st.sampled_from([1e-2, 1e-6, 1e-9]))
 def test_certificate_encloses_the_optimum_and_meets_within_tol(some, tol):
@@ -369,6 +372,7 @@ def test_small_nodes_sent_the_way_of_huge_ones_get_the_same_medians(monkeypatch)
     assert (found[2] <= expected[1] * (1 + 1e-13)).all()
 
 
+@pytest.mark.slow
 def test_a_huge_node_on_a_line_has_an_exact_median():
     along = np.random.default_rng(8).permutation(medians.HUGE + 1).astype(float)
     places, spreads = one_medians(Nodes(along[:, None], None, [0, len(along)]))

@@ -150,6 +150,7 @@ def test_costs_are_right_on_average():
     assert (standard_errors < 0.01 * true).all()
 
 
+@pytest.mark.slow
 def test_a_node_alone_in_its_bucket_is_never_lost(reduced):
     X = np.random.default_rng(1).normal(size=(3000, 2))
     X[7] = 1e4
@@ -222,6 +223,7 @@ def skewed(n, m, d, seed=0, dtype=np.float64):
     return Nodes.from_dense(X.astype(dtype), (0.9 * shares / shares.sum(axis=1, keepdims=True)).astype(dtype))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("d", "dtype"), [(1, np.float64), (2, np.float32), (5, np.float64), (20, np.float32)])
 def test_kumars_medians_are_within_the_papers_precision(d, dtype):
     some = skewed(100, 30, d, dtype=dtype)

@@ -64,6 +64,7 @@ def test_clusters_that_are_far_apart_are_found(preset):
     assert len(set(zip(labels, found.labels, strict=True))) == 6
 
 
+@pytest.mark.slow
 @given(nodes(min_size=3, dimension=2), st.integers(1, 3), st.sampled_from(PRESETS))
 def test_what_is_reported_belongs_together(some, k, preset):
     weights = [float(i % 3) for i in range(1, len(some) + 1)]
@@ -91,6 +92,7 @@ def test_the_lower_bound_is_reached_where_each_node_has_its_center():
     assert found.cost <= found.lower_bound * 1.02
 
 
+@pytest.mark.slow
 def test_one_center_of_certain_nodes_is_their_median():
     rng = np.random.default_rng(0)
     X, weights = rng.normal(size=(40, 3)), rng.exponential(size=40)
@@ -99,6 +101,7 @@ def test_one_center_of_certain_nodes_is_their_median():
     assert_allclose(found.cost, naive.median_cost(whole, 2000) * weights.sum(), rtol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_as_many_centers_as_certain_nodes_cost_nothing(preset):
     X = np.random.default_rng(1).normal(size=(9, 2))
@@ -115,6 +118,7 @@ def test_as_many_centers_as_distinct_nodes_cost_nothing(places, number):
     assert solve(some, len(places), random_state=number).cost == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_centers_come_in_order_of_falling_mass(preset):
     rng = np.random.default_rng(2)
@@ -162,6 +166,7 @@ def test_far_from_the_origin_nothing_changes(preset):
     assert_allclose(there.centers - 1e6, here.centers, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("factor", [2.0**-40, 2.0**60])
 def test_scaling_space_or_weights_by_powers_of_two_changes_no_bit(preset, factor):
@@ -228,6 +233,7 @@ def test_nodes_are_not_modified(preset):
 # -- seeds ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_the_same_seed_gives_the_same_bits(preset):
     some = Nodes.from_dense(np.random.default_rng(7).normal(size=(200, 3, 2)))
@@ -244,6 +250,7 @@ def test_an_int_and_its_generator_are_the_same_seed():
     assert_array_equal(a, b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_different_seeds_usually_differ(preset):
     some = Nodes.from_dense(np.random.default_rng(7).normal(size=(200, 3, 2)))
@@ -263,6 +270,7 @@ def test_a_generator_is_advanced():
 # -- borders ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_fewer_distinct_nodes_than_clusters_are_reported(preset):
     some = Nodes.from_points(np.repeat([[0.0, 0.0], [5.0, 5.0]], 4, axis=0))
@@ -272,6 +280,7 @@ def test_fewer_distinct_nodes_than_clusters_are_reported(preset):
     assert found.cost == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("k", [1, 3])
 def test_constant_data(preset, k):

@@ -64,6 +64,7 @@ PLACES = [(0.0, 0.0), (4.0, 0.0), (0.0, 5.0), (7.0, 7.0), (9.0, 1.0)]
 WEIGHTS = [1.0, 2.0, 0.0, 3.0, 0.5]
 
 
+@pytest.mark.slow
 def test_the_first_center_is_drawn_by_mass():
     chances = [1.0, 0.25, 1.0, 0.5, 1.0]
     some = Nodes(PLACES, chances, range(6), WEIGHTS)
@@ -71,6 +72,7 @@ def test_the_first_center_is_drawn_by_mass():
     check_frequencies(counts, np.multiply(WEIGHTS, chances))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_candidates", [1, 3])
 def test_the_next_center_is_the_best_of_draws_by_cost(n_candidates, monkeypatch):
     monkeypatch.setattr(seeding, "N_CANDIDATES", n_candidates)
@@ -137,12 +139,14 @@ def realization_masses():
     )
 
 
+@pytest.mark.slow
 def test_the_papers_first_center_is_drawn_by_the_mass_of_its_realizations():
     some = build(*paper_nodes())
     counts = places_drawn(lambda rng: seed_as_in_paper(some, 1, rng), PLACES, 2000)
     check_frequencies(counts, realization_masses())
 
 
+@pytest.mark.slow
 def test_the_papers_next_center_is_drawn_by_mass_times_distance():
     some, masses = build(*paper_nodes()), realization_masses()
     distances = np.array([[np.hypot(*np.subtract(a, b)) for b in PLACES] for a in PLACES])

@@ -72,6 +72,7 @@ def test_any_nodes_in_any_split_keep_their_mass(some, step, preset, dtype, data)
     assert whole.lower_bound <= expected_cost(many, many.points[:3]) * (1 + 1e-12) + 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_the_number_of_threads_does_not_matter(preset):
     some = uncertain({"default": 3000, "paper": 500}[preset])
@@ -188,6 +189,7 @@ def test_the_coreset_has_at_most_size_nodes_and_keeps_the_mass(kind):
         assert_allclose(summary.coreset().mass.sum(), some[: start + 37].mass.sum(), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_papers_coreset_is_the_union_of_its_buckets_and_keeps_the_mass():
     some = uncertain(1500)
     summary = Summary(2, 8, "paper", random_state=0)
@@ -218,6 +220,7 @@ def test_memory_does_not_grow_with_the_stream():
     assert len(summary._streams[0].levels) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [10, 63, 64, 1000])
 def test_a_batch_is_not_kept_alive(n):
     points = np.random.default_rng(0).normal(size=(n, 3))
@@ -243,6 +246,7 @@ LOOKS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("look", LOOKS)
 def test_to_look_changes_nothing_and_draws_nothing(look, preset):
@@ -273,6 +277,7 @@ def test_a_coreset_once_given_out_stays_as_it_was():
 # -- sums over all nodes ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_counters_are_sums_over_all_nodes(dtype, preset):
@@ -288,6 +293,7 @@ def test_counters_are_sums_over_all_nodes(dtype, preset):
     assert 0.99 * best <= summary.lower_bound <= best
 
 
+@pytest.mark.slow
 def test_no_centers_cost_less_than_the_lower_bound():
     some = uncertain(600)
     summary = summarized(some)

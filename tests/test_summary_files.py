@@ -95,6 +95,7 @@ ROUND_TRIPS = {
 # -- round trips ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", STATES)
 def test_a_round_trip_changes_nothing(state):
     summary = STATES[state]()

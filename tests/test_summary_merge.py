@@ -67,6 +67,7 @@ FEW, _ = shards(lengths=[70, 3, 130, 9, 64, 20, 1, 40, 10])
 FEW_MERGED = merged(FEW).to_bytes()
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.permutations(range(len(FEW))), st.data())
 def test_any_way_to_merge_gives_the_same_bytes(order, data):
@@ -166,6 +167,7 @@ def test_a_merged_summary_is_solved_nearly_as_well_as_all_the_data():
     assert expected_cost(data, found.centers) < 1.05 * solve(data, 5, random_state=0).cost
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_memory_does_not_grow_with_the_number_of_shards(preset):
     parts, _ = shards(preset, certain, lengths=[40] * 64)
@@ -184,6 +186,7 @@ def test_memory_does_not_grow_with_the_number_of_shards(preset):
         assert most <= 3 * 40
 
 
+@pytest.mark.slow
 def test_the_other_summary_stays_as_it_was():
     parts, _ = shards()
     before = [part.to_bytes() for part in parts]

@@ -24,6 +24,7 @@ def streamed():
     return theory(tails())
 
 
+@pytest.mark.slow
 def test_a_stream_is_reduced_level_by_level(streamed):
     (stream,) = streamed._streams
     assert [len(level) for level in stream.levels] == [0, 1] or len(stream.levels) >= 1
@@ -46,6 +47,7 @@ def test_the_promise_is_kept_over_the_stream(streamed):
         assert expected_cost(streamed.coreset(), centers) == pytest.approx(expected_cost(some, centers), rel=0.1)
 
 
+@pytest.mark.slow
 def test_any_split_gives_the_same_bytes(streamed):
     assert theory(tails(), [1, 20_000, 20_001, 59_000]).to_bytes() == streamed.to_bytes()
 
@@ -57,6 +59,7 @@ def test_a_file_keeps_the_promise(streamed):
     assert_array_equal(again.coreset().points, streamed.coreset().points)
 
 
+@pytest.mark.slow
 def test_levels_above_may_err_less(monkeypatch):
     """What each reduce of a stream must promise, and that it is told so."""
     from probi.coreset import lss
@@ -77,6 +80,7 @@ def test_levels_above_may_err_less(monkeypatch):
     assert sum(p.delta for p in asked) < promise.delta
 
 
+@pytest.mark.slow
 def test_blocks_of_shards_stand_on_a_level_of_their_own():
     parts = [theory(tails(15_000, seed), shard=seed) for seed in range(4)]
     levels = max(len(stream.levels) for part in parts for stream in part._streams)

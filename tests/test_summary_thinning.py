@@ -46,6 +46,7 @@ def test_no_node_keeps_more_than_it_may():
     assert "at most 8 realizations a node" in repr(summary)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.integers(0, 400), max_size=6), st.sampled_from([1, 3]))
 def test_any_split_and_any_threads_give_the_same_bytes(splits, n_threads):
@@ -53,6 +54,7 @@ def test_any_split_and_any_threads_give_the_same_bytes(splits, n_threads):
         assert summed(dense(), sorted(splits)).to_bytes() == summed(dense()).to_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["default", "paper"])
 def test_to_stop_and_go_on_is_to_go_on(preset):
     some = dense()
@@ -210,6 +212,7 @@ def test_only_what_was_drawn_has_a_bias_of_choice():
     assert 0.0 < found.standard_error < 1.5 * summary.thinning_bound
 
 
+@pytest.mark.slow
 def test_the_estimate_of_a_long_stream_is_near_the_truth():
     some = dense(n=6000, m=40, seed=2)
     summary = Summary(3, size=60, random_state=0, max_realizations=MOST)

@@ -144,6 +144,7 @@ def test_all_that_is_linear_in_the_weights_is_scaled(n, factor, preset):
     assert_allclose(summary.coreset().mass.sum(), float(factor) * plain.coreset().mass.sum(), rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [0.5, 0.3])
 @pytest.mark.parametrize("n", [30, 64, 2500])
 def test_to_fade_the_past_is_to_read_it_with_smaller_weights(n, factor):
@@ -182,6 +183,7 @@ def test_an_empty_summary_has_nothing_to_scale():
 # -- threads and forks ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [3, 100])
 def test_threads_may_update_at_the_same_time(step):
     some, summary, errors = uncertain(1200), Summary(2, 8, random_state=0), []

@@ -125,6 +125,7 @@ def test_place_and_unit_do_not_matter(shift, factor):
 # -- on the mean ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [200, 2000])
 def test_expected_distances_are_kept_on_the_mean(m):
     """Means of 400 independent thinnings, within 4.5 standard errors: 15 numbers, wrong by chance once in 10,000."""
@@ -139,6 +140,7 @@ def test_expected_distances_are_kept_on_the_mean(m):
     assert (deviation <= 0.5 * bounds.standard_error[:, None]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [40, 500])  # all are candidates, and some of them
 @pytest.mark.parametrize("most", [2, 3, 4, 6, 8, 32])
 def test_heavy_tails_are_drawn_without_a_bias(most, m):
@@ -180,6 +182,7 @@ def test_the_rare_and_far_is_drawn_as_often_as_it_matters():
     assert found.mean() == pytest.approx(exact, rel=0.1)
 
 
+@pytest.mark.slow
 def test_thinning_hardly_changes_the_cost_of_a_solution():
     rng = np.random.default_rng(0)
     middles = 10 * rng.normal(size=(5, 4))

@@ -170,6 +170,7 @@ def test_before_the_first_node():
         found.summary().coreset()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["default", "paper"])
 def test_each_node_counts_as_in_a_plain_summary(preset):
     nodes, times = in_order(3000)
@@ -184,6 +185,7 @@ def test_each_node_counts_as_in_a_plain_summary(preset):
     assert_allclose(whole.coreset().mass.sum(), nodes[counts].mass.sum(), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_as_good_as_a_plain_summary_of_the_nodes_that_count():
     nodes, times = in_order(40_000, n_periods_seen=30)
     found = read(nodes, times, n_periods=12, size=None, n_clusters=5)
@@ -297,6 +299,7 @@ def test_nodes_are_thinned_when_they_arrive():
     assert found.summary().thinning_bound > 0
 
 
+@pytest.mark.slow
 def test_memory_is_that_of_the_periods_that_count():
     found = window(period=1, n_periods=4)
     most = 0
@@ -445,6 +448,7 @@ def window_advanced():
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", STATES)
 def test_saved_and_loaded(tmp_path, state):
     found = STATES[state]()

@@ -52,6 +52,7 @@ def centers_in(folder, k=None):
 # -- against the library ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_same_as_in_the_library(path, tmp_path, capsys):
     out = tmp_path / "out"
     values = probi(capsys, "cluster", path, "-k", 3, *SETTINGS, "-o", out, "--json").json
@@ -115,6 +116,7 @@ def test_the_assignment_in_the_order_of_the_rows(path, tmp_path, capsys):
     assert_allclose(table["next_distance"], ordered[:, 1], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_ids_of_two_columns_join_back(tmp_path, capsys):
     columns = {"day": [id % 9 for id in COLUMNS["id"]], "who": [f"w{id}" for id in COLUMNS["id"]], **COLUMNS}
     del columns["id"]
@@ -156,6 +158,7 @@ def test_results_among_the_data_are_not_read_in_the_second_pass(tmp_path, capsys
     assert pq.read_table(tmp_path / "in" / "out" / "assignment.parquet")["row"].to_pylist() == [1, *range(3, 12)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--no-assign",)])
 def test_results_among_the_data_are_not_read_the_next_time(tmp_path, capsys, options):
     write(tmp_path / "a.csv", {"x": [0.0, 1.0, 9.0]})
@@ -169,6 +172,7 @@ def test_results_among_the_data_are_not_read_the_next_time(tmp_path, capsys, opt
 # -- rows that are left out -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", ["skip-row", "skip-node"])
 def test_every_row_is_in_the_result_or_among_the_rejected(tmp_path, capsys, missing):
     columns = {name: list(values) for name, values in COLUMNS.items()}
@@ -221,6 +225,7 @@ def test_an_incomplete_group_is_told(tmp_path, capsys):
 # -- several numbers of clusters --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_several_numbers_of_clusters_from_one_summary(path, tmp_path, capsys):
     out = tmp_path / "out"
     ran = probi(capsys, "cluster", path, "-k", "2:5", *SETTINGS, "-o", out)
@@ -348,6 +353,7 @@ def test_what_was_found_is_shown_also_on_a_full_disk(path, tmp_path, capsys, mon
         assert sorted(files_of(out)) == ["assignment.parquet", "centers.csv", "centers.parquet", "result.json"]
 
 
+@pytest.mark.slow
 def test_results_on_standard_output_and_talk_on_standard_error(path, tmp_path, capsys):
     out = tmp_path / "out"
     ran = probi(capsys, "cluster", path, "-k", 3, *SETTINGS, "-o", out)
@@ -409,6 +415,7 @@ def test_the_report_says_of_what_and_has_the_exact_cost_first(path, tmp_path, ca
     assert "for another, probi solve summary.probi -k K" in page
 
 
+@pytest.mark.slow
 def test_another_seed_is_another_run(path, tmp_path, capsys):
     for seed in (5, 6):
         out = tmp_path / str(seed)
@@ -444,6 +451,7 @@ def test_ids_called_like_columns_of_the_results_are_renamed(tmp_path, capsys):
 # -- names of ids, and files of earlier runs ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_column_of_ids_keeps_its_name(tmp_path, capsys):
     columns = {"sensor" if name == "id" else name: values for name, values in COLUMNS.items()}
     path = write(tmp_path / "x.parquet", columns)
@@ -459,6 +467,7 @@ def test_a_column_of_ids_keeps_its_name(tmp_path, capsys):
         assert "sensor" in pq.read_schema(tmp_path / f"{to}.parquet").names
 
 
+@pytest.mark.slow
 def test_an_assignment_that_does_not_fit_the_centers_is_not_left(path, tmp_path, capsys):
     out = tmp_path / "out"
     probi(capsys, "cluster", path, "-k", 3, *SETTINGS, "-o", out)
@@ -467,6 +476,7 @@ def test_an_assignment_that_does_not_fit_the_centers_is_not_left(path, tmp_path,
     assert not (out / "assignment.parquet").exists()
 
 
+@pytest.mark.slow
 def test_nodes_are_thinned_as_they_are_read(tmp_path, capsys):
     X = np.random.default_rng(0).normal(size=(4000, 2))
     path = write(tmp_path / "x.parquet", {"x0": X[:, 0], "x1": X[:, 1]})

@@ -52,6 +52,7 @@ def summarized(path, tmp_path, capsys):
 # -- summaries --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_summarize_and_solve_are_cluster(path, summarized, tmp_path, capsys):
     summary = summarized("x.probi", "-q")
     options = ("--n-init", 2, "--seed", 5, "-q")
@@ -64,6 +65,7 @@ def test_summarize_and_solve_are_cluster(path, summarized, tmp_path, capsys):
     assert summary.read_bytes() == solved["summary.probi"]
 
 
+@pytest.mark.slow
 def test_solve_for_several_numbers(summarized, tmp_path, capsys):
     summary = summarized("x.probi", "-q")
     values = probi(capsys, "solve", summary, "-k", "1:3", "--n-init", 1, "--seed", 2, "--json").json
@@ -103,6 +105,7 @@ def test_merge_in_any_order(tmp_path, capsys, summarized):
     assert (tmp_path / "all.probi").read_bytes() == data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", [("--scale", "standard"), ("--features", "x0"), ("--features", "x1,x0")])
 def test_merge_of_other_spaces_is_refused(summarized, tmp_path, capsys, other):
     a, b = summarized("a.probi", "-q"), summarized("b.probi", "--shard", 1, "-q", *other)
@@ -112,6 +115,7 @@ def test_merge_of_other_spaces_is_refused(summarized, tmp_path, capsys, other):
     assert not out.exists()
 
 
+@pytest.mark.slow
 def test_merge_of_the_same_shard_is_refused(summarized, tmp_path, capsys):
     a, b = summarized("a.probi", "-q"), summarized("b.probi", "-q")
     said = error_line(probi(capsys, "merge", a, b, "-o", tmp_path / "all.probi", "-q"))
@@ -186,6 +190,7 @@ def test_evaluate_a_summary_with_an_error_bar(summarized, tmp_path, capsys):
     assert values["standard_error"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["centers.csv", "centers.parquet", "."])
 def test_centers_are_in_the_space_of_what_they_are_evaluated_on(path, summarized, tmp_path, capsys, name):
     """Centers of a run with scales, as any of its files, on its summary, on its data, on a summary without scales."""
@@ -243,6 +248,7 @@ def test_assign(path, tmp_path, capsys):
     assert values["file"] == str(out)
 
 
+@pytest.mark.slow
 def test_assign_is_the_second_pass_of_cluster(path, tmp_path, capsys):
     out = tmp_path / "out"
     options = ("-k", "2,3", *LONG, "--size", 40, "--n-init", 1, "-o", out, "-q", "--scale", "robust")
@@ -398,6 +404,7 @@ WAYS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["parquet", "csv", "csv.gz", "arrow"])
 @pytest.mark.parametrize(("first", "layout"), WAYS)
 def test_convert_there_and_back(tmp_path, capsys, first, layout, format):
@@ -506,6 +513,7 @@ def test_outputs_in_places_that_are_not_there(path, tmp_path, capsys):
     assert said == f"{tmp_path / 'folder'}: Is a directory."
 
 
+@pytest.mark.slow
 def test_costs_of_solve_are_those_of_evaluate(summarized, tmp_path, capsys):
     summary = summarized("x.probi", "-q")
     solved = probi(capsys, "solve", summary, "-k", 3, "-o", tmp_path / "out", "--json", "-q").json

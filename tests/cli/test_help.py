@@ -46,6 +46,7 @@ def test_no_arguments_show_the_help(capsys):
     assert "Usage: probi" in ran.out + ran.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("option", ["--help", "-h"])
 def test_help_has_examples_and_fits(capsys, name, option):
@@ -62,6 +63,7 @@ def test_help_has_examples_and_fits(capsys, name, option):
         assert parameter.help or parameter.name == "help", parameter.name
 
 
+@pytest.mark.slow
 def test_nothing_in_the_help_is_cut_off(capsys):
     """Rich shortens what does not fit with an ellipsis: an option that cannot be read cannot be typed."""
     cut = {name: re.findall(r"\S*…", probi(capsys, name, "--help").out) for name in COMMANDS}

@@ -63,6 +63,7 @@ def test_quiet_shows_nothing(monkeypatch):
     assert found.getvalue() == ""
 
 
+@pytest.mark.slow
 def test_peak_memory_is_that_of_this_process():
     before = talk.peak_megabytes()
     block = bytearray(b"x" * 200_000_000)

@@ -117,6 +117,7 @@ def test_what_does_not_reproduce_is_said(tmp_path, cost, says):
     assert "63 % on Covertype" in text
 
 
+@pytest.mark.slow
 def test_readings_of_the_papers_algorithm():
     import probi
 
@@ -135,6 +136,7 @@ def test_readings_of_the_papers_algorithm():
     assert found["rings"]["mass"] < 1.0
 
 
+@pytest.mark.slow
 def test_the_excess_ratio(tmp_path):
     records = Records(tmp_path / "paper_runs.csv", paper.KEYS, paper.VALUES)
     for method, cost in (("default", 130.0), ("plloyd", 120.0)):
@@ -144,6 +146,7 @@ def test_the_excess_ratio(tmp_path):
     assert "| 1.083 | 1.500 |" in line
 
 
+@pytest.mark.slow
 def test_exponents_of_powers_are_found(tmp_path):
     records = Records(tmp_path / "growth.csv", growth.KEYS, growth.VALUES)
     for n in (10, 100, 1000, 10_000):
@@ -155,6 +158,7 @@ def test_exponents_of_powers_are_found(tmp_path):
     assert "10^12" in text
 
 
+@pytest.mark.slow
 def test_pages_of_quality_and_peers(tmp_path):
     made = Records(tmp_path / "quality.csv", quality.KEYS, quality.VALUES)
     for method, distortion in (("default", 1.01), ("paper", 1.05), ("uniform", 1.2)):

@@ -26,6 +26,7 @@ def ratios():
     return ordered[:, 1] / ordered[:, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [7, 64, 100_000])
 @pytest.mark.parametrize("most", [1, 50, 1 << 22])
 def test_sums_for_batches_and_blocks_of_any_size(path, monkeypatch, rows, most):

@@ -86,6 +86,7 @@ def test_one_file(tmp_path, monkeypatch, format):
     assert (counts.nodes, rejected) == (40, None)
 
 
+@pytest.mark.slow
 def test_npy(tmp_path, monkeypatch):
     tiny(monkeypatch, 13)
     np.save(tmp_path / "x.npy", np.arange(160.0).reshape(-1, 2) % 17)
@@ -124,6 +125,7 @@ def test_several_files_with_rejected_rows(tmp_path, monkeypatch, layout):
     assert len(rejected.splitlines()) == 1 + len(counts.left_out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", ["standard", "robust"])
 def test_scales_are_estimated_once(tmp_path, monkeypatch, scale):
     tiny(monkeypatch, 17)
@@ -133,6 +135,7 @@ def test_scales_are_estimated_once(tmp_path, monkeypatch, scale):
     assert Summary.from_bytes(data).about["space"]["scale"] is not None
 
 
+@pytest.mark.slow
 def test_standard_input_that_comes_again(tmp_path, monkeypatch):
     tiny(monkeypatch, block=350)
     data = csv_text(with_faults(columns_of(some_nodes("long", n=40), "long"))).encode()
@@ -248,6 +251,7 @@ def job(tmp_path, monkeypatch, capsys):
     return start
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--scale", "standard"), ("--preset", "paper", "--dtype", "float32")])
 def test_all_files_of_the_results_are_the_same(job, tmp_path, monkeypatch, options):
     monkeypatch.setattr(sys.modules["probi.io.reader"], "N_ESTIMATED", 40)
@@ -268,6 +272,7 @@ def test_all_files_of_the_results_are_the_same(job, tmp_path, monkeypatch, optio
             file.unlink()
 
 
+@pytest.mark.slow
 def test_the_checkpoint_stays_if_the_end_fails(job, monkeypatch):
     """A crash after reading costs no second reading."""
 
@@ -284,6 +289,7 @@ def test_the_checkpoint_stays_if_the_end_fails(job, monkeypatch):
     assert "Reading" not in n_read
 
 
+@pytest.mark.slow
 def test_summarize_too(job, capsys, tmp_path, monkeypatch):
     arguments = ("summarize", job.path, "-k", 2, "--layout", "long", "--on-bad", "skip", "-q", "--size", 8)
     whole, parts, checkpoint = tmp_path / "whole.probi", tmp_path / "parts.probi", ("--checkpoint", job.checkpoint)
@@ -359,6 +365,7 @@ def test_a_file_that_has_changed(job, tmp_path, monkeypatch, line):
     assert f"{path} has changed since the checkpoint" in error_line(job(inputs=[path]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("format", "stop"), [("csv", 6), ("parquet", 20), ("arrow", 40)])
 def test_a_file_that_has_changed_in_the_middle(job, tmp_path, monkeypatch, format, stop):
     """With its size and time as before, and in a part that has been read."""
@@ -392,6 +399,7 @@ def test_a_file_that_has_grown(job, tmp_path):
     assert f"{path} has changed since the checkpoint" in error_line(job(inputs=[path]))
 
 
+@pytest.mark.slow
 def test_standard_input_with_another_start(tmp_path, monkeypatch, capsys):
     tiny(monkeypatch, block=100)
     text = csv_text({"x": range(100)})
@@ -406,6 +414,7 @@ def test_standard_input_with_another_start(tmp_path, monkeypatch, capsys):
     assert probi(capsys, *arguments, stdin=text.encode(), monkeypatch=monkeypatch).code == 0
 
 
+@pytest.mark.slow
 def test_a_summary_that_is_no_checkpoint(job, tmp_path):
     assert job(output=tmp_path / "first").code == 0
     summary = (tmp_path / "first" / "summary.probi").read_bytes()
@@ -439,6 +448,7 @@ def test_a_checkpoint_of_another_version(stopped, about):
     assert "is a checkpoint of another version of probi" in error_line(stopped())
 
 
+@pytest.mark.slow
 def test_the_rejected_rows_must_still_be_there(stopped, tmp_path):
     rejected = stopped.out / "rejected.csv"
     data = rejected.read_bytes()
@@ -454,6 +464,7 @@ def test_the_rejected_rows_must_still_be_there(stopped, tmp_path):
     assert rejected.read_bytes().startswith(data)
 
 
+@pytest.mark.slow
 def test_a_run_without_a_folder_goes_on_without_one(job):
     assert job(stop=4, output=None).code == 1
     assert "which would now lack rows" in error_line(job())
@@ -467,6 +478,7 @@ def test_gathering_takes_no_checkpoint(job):
 # -- a full disk -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", ["fsync", "write"])
 def test_a_full_disk_leaves_the_old_checkpoint(stopped, monkeypatch, call):
     before = stopped.checkpoint.read_bytes()
@@ -523,6 +535,7 @@ def test_files_that_really_cannot_grow(capsys, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["x.parquet"]
 
 
+@pytest.mark.slow
 def test_the_solution_of_a_resumed_summary(job, tmp_path):
     """Centers in the results are those of the library for the summary in the results."""
     assert job(stop=3).code == 1

@@ -221,6 +221,7 @@ def test_a_first_row_longer_than_a_block(file, monkeypatch):
     assert nodes.points.tolist() == [*points, [1.0, 2.0]]
 
 
+@pytest.mark.slow
 def test_many_lines_after_a_quote_take_no_quadratic_time(file):
     """A quote that is not closed for a whole block: each of its line ends was counted from the start."""
     data = b'5" pipe,1\n' + b"a,1\n" * 500_000

@@ -67,6 +67,7 @@ VALUES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["csv", "parquet"])
 @pytest.mark.parametrize(("value", "reason", "advice"), VALUES)
 @pytest.mark.usefixtures("chunk")
@@ -79,6 +80,7 @@ def test_values_in_rows(tmp_path, format, value, reason, advice):
     check(groups, GROUPS, 1, [4, 5, 6], 5, reason, advice, group_size=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["csv", "parquet", "arrow"])
 @pytest.mark.parametrize(("value", "reason", "advice"), VALUES)
 @pytest.mark.usefixtures("chunk")
@@ -96,6 +98,7 @@ def test_values_in_lists(tmp_path, format, value, reason, advice):
 SUM = "begins a node (3 rows) whose probabilities sum to 1.65, above 1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["csv", "parquet"])
 @pytest.mark.parametrize(
     ("changes", "row", "reason", "advice"),
@@ -145,6 +148,7 @@ def test_what_does_not_fit_in_float32(tmp_path):
     assert len(read_nodes(path, layout="points", weight="weight", dtype="float32", on_bad="skip")) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["csv", "parquet"])
 @pytest.mark.parametrize(
     ("name", "value", "reason", "advice"),

@@ -44,6 +44,7 @@ def test_what_a_file_holds(tmp_path, layout, format, ids):
     assert_same(read_nodes(path, **options_of(layout)), as_nodes(plain))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 2, 5])
 @pytest.mark.parametrize("format", ["parquet", "csv", "arrow", "arrows"])
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -140,6 +141,7 @@ def in_parts(folder, columns, cuts, format):
     return paths
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("layout", ["points", "long", "nested"])
 def test_files_one_after_the_other(tmp_path, monkeypatch, layout, format):

@@ -321,6 +321,7 @@ def names(found):
     return found if isinstance(found, list) else [found]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CORPUS, ids=lambda case: case.make.__name__)
 def test_one_sentence_with_file_and_row(tmp_path, capsys, case):
     inputs = names(case.make(tmp_path))
@@ -337,6 +338,7 @@ def test_one_sentence_with_file_and_row(tmp_path, capsys, case):
 ROWS = [case for case in CORPUS if case.row and not case.make.__name__.startswith(("utf16", "zeros", "one_row"))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ROWS, ids=lambda case: case.make.__name__)
 def test_check_names_the_row(tmp_path, capsys, case):
     inputs = names(case.make(tmp_path))
@@ -408,6 +410,7 @@ def some_summary(path):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["solve", "info", "evaluate", "merge"])
 @pytest.mark.parametrize("how", ["flipped", "cut", "text", "empty", "missing"])
 def test_a_damaged_summary(tmp_path, capsys, command, how):

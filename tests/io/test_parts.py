@@ -53,6 +53,7 @@ def can_hold(format, layout):
     return not (format.startswith("csv") and layout.startswith("nested"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("format", "layout"), [(f, layout) for f in (*FORMATS, "npy") for layout in LAYOUTS if can_hold(f, layout)]
 )
@@ -72,6 +73,7 @@ def test_parts_are_the_whole(tmp_path, monkeypatch, layout, format):
     check(path, expected, least_parts=4 if format in ("parquet", "npy") else 1, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_rows", [1, 2, 3, 5, 100])
 def test_groups_count_from_the_start_of_a_file_whatever_the_row_groups(tmp_path, n_rows):
     plain = some_nodes("groups", n=20)
@@ -128,6 +130,7 @@ def test_a_long_node_is_in_one_part_wherever_files_and_row_groups_end(tmp_path_f
         assert sum(getattr(c, name) for c in counts) == getattr(whole[-1].counts, name)
 
 
+@pytest.mark.slow
 def test_a_node_longer_than_several_parts(tmp_path, monkeypatch):
     tiny(monkeypatch)
     n = 50

@@ -24,12 +24,14 @@ def no_thread_is_left():
     assert not readers()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 100])
 def test_the_same_items_in_the_same_order(n):
     assert list(prefetched(range(n))) == list(range(n))
     assert list(prefetched([None] * n)) == [None] * n
 
 
+@pytest.mark.slow
 def test_an_exception_comes_out_in_its_place():
     def items():
         yield 1
@@ -42,11 +44,13 @@ def test_an_exception_comes_out_in_its_place():
         next(ahead)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_iterated_is_an_exception_and_no_wait():
     with pytest.raises(TypeError, match="not iterable"):
         list(prefetched(7))
 
 
+@pytest.mark.slow
 def test_items_are_made_ahead_but_not_too_far():
     made = []
 
@@ -62,6 +66,7 @@ def test_items_are_made_ahead_but_not_too_far():
     ahead.close()
 
 
+@pytest.mark.slow
 def test_closing_early_ends_the_thread_and_closes_the_items():
     closed = []
 
@@ -88,6 +93,7 @@ def test_forgetting_it_ends_the_thread():
     assert not readers()
 
 
+@pytest.mark.slow
 def test_nothing_starts_before_the_first_item_is_wanted():
     prefetched(range(10))
     assert not readers()

@@ -27,6 +27,7 @@ def naive(batches):
 COMPOSITE = [("u", "int64"), ("v", object)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [
@@ -83,6 +84,7 @@ def test_ids_are_known_in_another_process():
     assert ran[0] == ran[1]
 
 
+@pytest.mark.slow
 def test_no_two_of_many_texts_are_taken_for_one():
     assert not Seen().again(np.array([f"{i}-{j}" for i in range(500) for j in range(500)], object)).any()
     assert not Seen().again(np.array(["a", "aa", "aaa", "", "ab", "ba"], object)).any()

@@ -155,6 +155,7 @@ def test_the_sphere_has_one_scale():
         assert len(scale) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["standard", "robust"])
 @pytest.mark.parametrize("format", ["csv", "parquet"])
 def test_estimated_scales_do_not_depend_on_batches(tmp_path, monkeypatch, how, format):

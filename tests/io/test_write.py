@@ -92,6 +92,7 @@ def parts(nodes, step=7):
     return [nodes[start : start + step] for start in range(0, len(nodes), step)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["parquet", "pq", "csv", "csv.gz", "arrow", "feather"])
 @pytest.mark.parametrize("layout", ["groups", "long", "nested"])
 def test_batches_of_any_size_are_one_file(tmp_path, layout, format):

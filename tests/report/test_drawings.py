@@ -170,6 +170,7 @@ def test_bars_are_as_long_as_the_cost():
     assert_allclose(together / together.sum(), values / values.sum(), atol=1e-3)
 
 
+@pytest.mark.slow
 def test_the_elbow_goes_through_the_costs():
     nodes = solved()[1]
     results = [quiet_solve(nodes, k, random_state=0) for k in (5, 1, 3)]

@@ -38,12 +38,14 @@ def nodes_with_labels(draw):
     return Nodes(nodes.points, nodes.probabilities, nodes.offsets, nodes.weights, ids)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(nodes_with_labels())
 def test_to_arrow_and_back(nodes):
     assert_same(Nodes.from_table(nodes.to_arrow()), nodes)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(nodes_with_labels(), st.booleans())
 def test_long_and_back(nodes, named):
@@ -55,6 +57,7 @@ def test_long_and_back(nodes, named):
     assert set(names or ["x0"]) <= set(table.column_names)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(nodes_with_labels())
 def test_nested_columns_and_back(nodes):
@@ -62,6 +65,7 @@ def test_nested_columns_and_back(nodes):
     assert_same(Nodes.from_table(table, features=NAMES[: nodes.n_features]), nodes)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(nodes_with_labels())
 def test_points_and_back(nodes):
@@ -71,6 +75,7 @@ def test_points_and_back(nodes):
     assert_same(Nodes.from_table(table, "points", weight=weight), certain)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(nodes_with_labels(), st.integers(1, 7))
 def test_groups_and_back(nodes, size):

@@ -60,6 +60,22 @@ def test_parts_of_one_part_are_the_summary_of_one_process(files, tmp_path):
     assert found.to_bytes() == plain.to_bytes()
 
 
+@pytest.mark.parametrize("ids", [np.arange(200), [f"n{i}" for i in range(200)]])
+def test_nodes_that_are_scattered_over_parts_are_noticed(tmp_path, monkeypatch, ids):
+    """Neither inside a part nor at the border of two does an id come twice."""
+    monkeypatch.setattr("probi.engines._work.N_COMPARED", 20)
+    for file in range(4):
+        half = slice(100 * (file % 2), 100 * (file % 2) + 100)
+        write(tmp_path / f"{file}.parquet", {"id": ids[half], "x": np.arange(100.0) + file}, step=100)
+    files = files_of(tmp_path, layout="long")
+    parts = [files.run(RECIPE, number) for number in range(len(files.parts))]
+    assert opened(merge(parts[:2]))[0].n_nodes == 200
+    with pytest.raises(InputError, match=r"Sort the data by the column of ids.*--id-per-file"):
+        merge([merge(parts[:2]), merge(parts[2:])])
+    per_file = files_of(tmp_path, layout="long", id_per_file=True)
+    assert opened(tree([per_file.run(RECIPE, number) for number in range(4)]))[0].n_nodes == 400
+
+
 @pytest.mark.slow
 def test_what_a_tree_node_gets_does_not_grow_with_the_parts():
     """Complete groups of neighbours become one coreset of the same size; the audit sample is full from the start."""

@@ -21,6 +21,7 @@ from probi.io.options import Options
 from probi.io.parts import Part, cut, without_torn_nodes
 from probi.io.reader import Known, Reader
 from probi.io.rows import Rejected
+from probi.io.seen import Seen
 from probi.io.sources import Source
 from probi.io.space import N_ESTIMATED, SCALES, Space
 from probi.io.summarize import summarize
@@ -37,6 +38,9 @@ PARTS_AT_ONCE = 64
 
 # Called with the number of parts that are done, and of all.
 OnPart = Callable[[int, int], None]
+
+# Ids of a part that are compared with those of others, of 8 bytes each.
+N_COMPARED = 1000
 
 # Where a worker's account of its part stands in what is said about a summary.
 ACCOUNT = "part"
@@ -86,9 +90,15 @@ class Recipe:
     def __call__(self, reader: Reader, number: int, part: Part | None = None) -> bytes:
         """Summarise what a reader reads."""
         account = Account()
-        summary, account.counts = summarize(
-            reader, self.empty(number), part=part, on_batch=lambda batch: account.note(batch, self.keeps_rejected)
-        )
+        seen: Seen | None = None
+
+        def note(batch: Batch) -> None:
+            nonlocal seen
+            account.note(batch, self.keeps_rejected)
+            seen = batch.seen or seen
+
+        summary, account.counts = summarize(reader, self.empty(number), part=part, on_batch=note)
+        account.some_ids = [] if seen is None else seen.smallest(N_COMPARED)
         return _with_account(summary, account)
 
     def of_nodes(self, batches: Iterable[Nodes], number: int) -> bytes:
@@ -148,12 +158,16 @@ def table_of_bytes(data: bytes) -> pa.Table:
 
 @dataclass
 class Account:
-    """What became of the rows of a part, and the ids of its first and last row, where rows of a node share one."""
+    """What became of the rows of a part; where rows of a node share an id, those of its first and last row.
+
+    ``some_ids`` are the smallest hashes of its ids, by which files that are not sorted by their ids are noticed.
+    """
 
     counts: Counts = field(default_factory=Counts)
     rejected: list[Rejected] = field(default_factory=list)
     first: str | None = None
     last: str | None = None
+    some_ids: list[int] = field(default_factory=list)
 
     def note(self, batch: Batch, keeps_rejected: bool) -> None:
         """Note what came with a batch."""
@@ -170,6 +184,13 @@ class Account:
                 f"The rows of node {self.last} stand in two files or partitions that are read apart. Put them into "
                 "one, or read the files with --engine local. If ids start anew in each file, say so: --id-per-file."
             )
+        if not set(self.some_ids).isdisjoint(other.some_ids):
+            raise InputError(
+                "Rows of the same node are in several files or partitions that are read apart. Sort the data by the "
+                "column of ids, or read the files with --engine local --gather. If ids start anew in each file, say "
+                "so: --id-per-file."
+            )
+        self.some_ids = sorted([*self.some_ids, *other.some_ids])[:N_COMPARED]
         self.counts += other.counts
         self.rejected = _first_of_each_kind(self.rejected + other.rejected)
         self.first = other.first if self.first is None else self.first
@@ -197,7 +218,7 @@ def opened(data: bytes) -> tuple[Summary, Account]:
     summary = Summary.from_bytes(data)
     entry = summary.about.pop(ACCOUNT)
     rejected = [Rejected(*row) for row in entry["rejected"]]
-    return summary, Account(Counts(**entry["counts"]), rejected, entry["first"], entry["last"])
+    return summary, Account(Counts(**entry["counts"]), rejected, entry["first"], entry["last"], entry["some_ids"])
 
 
 def finished(data: bytes, source: Any, reading: Mapping[str, Any]) -> Summary:

@@ -36,6 +36,13 @@ class Seen:
         new._runs = [np.cumsum(_unpacked(length, text)) for length, text in values]
         return new
 
+    def smallest(self, n: int) -> list[int]:
+        """The n smallest hashes of the ids: those of two sets that share many ids have some in common."""
+        if not self._runs:
+            return []
+        hashes = _mixed(np.concatenate(self._runs).view(np.uint64))
+        return np.sort(np.partition(hashes, n)[:n] if len(hashes) > n else hashes).tolist()  # type: ignore[no-any-return]
+
     def again(self, ids: NDArray[Any]) -> NDArray[np.bool_]:
         """Which of these ids have been before, or stand twice among them; then remember them."""
         if not len(ids):

@@ -3,7 +3,7 @@
 Where to begin, with an array ``X`` of shape (n, d), or (n, m, d) for m readings of each of n objects:
 
     result = probi.solve(X, n_clusters=8, random_state=0)     # centers, labels, cost; probi.PLloyd is its estimator
-    nodes = probi.Nodes.from_table(frame, layout="long")      # other ways to make nodes: Nodes.from_...
+    nodes = probi.Nodes.from_table(frame, "long", id="name")  # other ways to make nodes: Nodes.from_...
     summary = probi.Summary(n_clusters=8); summary.update(X)  # a stream, in memory that does not grow; probi.PROBI
     probi.solve(summary, n_clusters=8)                        # what its centers cost, with a standard error
 

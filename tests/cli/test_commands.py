@@ -80,7 +80,7 @@ def test_solve_says_if_there_are_too_few_nodes(tmp_path, capsys):
     path = write(tmp_path / "x.csv", {"x": [1.0, 2.0]})
     probi(capsys, "summarize", path, "-k", 2, "-o", tmp_path / "x.probi", "-q")
     said = error_line(probi(capsys, "solve", tmp_path / "x.probi", "-k", 3, "-q"))
-    assert "has 2 nodes in all its rows" in said
+    assert "has 2 nodes, too few" in said
     assert str(tmp_path / "x.probi") in said
 
 
@@ -520,3 +520,40 @@ def test_costs_of_solve_are_those_of_evaluate(summarized, tmp_path, capsys):
     evaluated = probi(capsys, "evaluate", summary, "--centers", tmp_path / "out", "--json").json
     assert_allclose(evaluated["cost"], solved["cost"], rtol=1e-12)
     assert json.loads((tmp_path / "out" / "result.json").read_text()) == solved
+
+
+# -- what would be read as something else ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", [("assign", "--centers"), ("convert",), ("summarize", "-k", "2")])
+def test_an_input_is_not_overwritten(tmp_path, capsys, command):
+    out = plain_run(tmp_path, capsys, {"x": [1.0, 2.0, 9.0]})
+    data = write(tmp_path / "data.csv", {"x": [1.0, 2.0, 9.0]})
+    (tmp_path / "link.csv").symlink_to(data)
+    before = data.read_bytes()
+    for output in (data, tmp_path / "link.csv"):
+        centers = [out] if command[-1] == "--centers" else []
+        said = error_line(probi(capsys, command[0], data, *command[1:], *centers, "-o", output, "-q"))
+        assert said == f"{output} is read, and would be overwritten by the result. Name another file: -o."
+    assert data.read_bytes() == before
+
+
+def test_a_summary_is_no_table(tmp_path, capsys):
+    data = write(tmp_path / "data.csv", {"x": [1.0, 2.0, 9.0]})
+    assert probi(capsys, "summarize", data, "-k", 2, "-o", tmp_path / "s.arrow", "-q").code == 0
+    said = error_line(probi(capsys, "cluster", tmp_path / "s.arrow", "-k", 2, "-q"))
+    assert "this is a summary, not a table of nodes. Use probi solve" in said
+
+
+def test_ids_that_start_anew_are_not_gathered_without_a_word(tmp_path, capsys):
+    for day in (1, 2):
+        write(tmp_path / f"{day}.csv", {"id": ["a", "b", "a"], "x": [0.0, 5.0, float(day)]})
+    arguments = ("cluster", tmp_path, "--layout", "long", "-k", 2, "--gather")
+    assert "Note: the rows of 2 nodes were gathered from several files." in probi(capsys, *arguments).err
+    assert "gathered" not in probi(capsys, *arguments, "--id-per-file").err
+
+
+def test_latitude_first_is_noticed(tmp_path, capsys):
+    data = write(tmp_path / "data.csv", {"lon": [1.0, 2.0], "lat": [3.0, 4.0]})
+    said = error_line(probi(capsys, "cluster", data, "-k", 1, "--lonlat", "lat,lon", "-q"))
+    assert said.endswith("lonlat is lat,lon, but longitude comes first: lon,lat.")

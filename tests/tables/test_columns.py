@@ -226,3 +226,17 @@ def test_errors_name_the_column(columns, layout, options, match):
 def test_a_name_that_stands_twice():
     with pytest.raises(InputError, match="column 'x' stands there twice"):
         choose_columns(pa.schema([("x", F), ("y", F), ("x", F)]))
+
+
+def test_a_column_of_probabilities_without_ids_is_asked_about():
+    schema = pa.schema([("trip", N), ("x", F), ("p", F)])
+    with pytest.raises(InputError, match="Does 'p' hold probabilities of realizations, or is it a feature"):
+        choose_columns(schema)
+    assert choose_columns(schema, "points").features == ("trip", "x", "p")
+    assert choose_columns(schema, probability=False).features == ("trip", "x", "p")
+    assert choose_columns(schema, "long", id="trip").probability == "p"
+
+
+@pytest.mark.parametrize("name", ["chain", "iteration", "replicate"])
+def test_numbers_of_draws_are_no_features(name):
+    assert choose_columns(pa.schema([("id", N), (name, N), ("x", F)]), "long").features == ("x",)

@@ -17,6 +17,7 @@ from probi.cli.work import (
     Clock,
     assign_files,
     check_no_results,
+    check_output,
     open_reader,
     results_folder,
     solve_all,
@@ -71,7 +72,7 @@ def cluster_files(
                 summary, counts = workers.summarize(Recipe.checked(ks[-1], random_state=seed, **kept), rejects)
         sources = [str(source) for source in reader.sources]
         with clock.timed("solve"):
-            results = solve_all(talk, summary, ks, n_init, seed, sources[0])
+            results = solve_all(talk, summary, ks, n_init, seed, sources[0] if len(sources) == 1 else "The input")
         tallies, trouble = [], None
         if output is not None and assign and all(source.size is not None for source in reader.sources):
             path = output / "assignment.parquet"
@@ -132,6 +133,7 @@ def summarize_into(
     kept: dict[str, Any] = {"size": size, "preset": preset, "max_realizations": max_realizations}
     parameters = _parameters(files, reading, k=ks[-1:], **kept, seed=seed, shard=shard)
     reader = open_reader(talk, files, reading)
+    check_output(output, reader)
     summary = Summary(ks[-1], random_state=seed, shard=shard, **kept)
     with stoppable(checkpoint):
         summary, _ = summarize_files(talk, reader, summary, parameters, None, checkpoint, every)

@@ -13,7 +13,7 @@ import typer
 
 from probi._window_file import is_window
 from probi.cli.talk import Interrupts, Talk
-from probi.cli.work import assign_reader, open_reader, say_what_was_left_out, space_of
+from probi.cli.work import assign_reader, check_output, open_reader, say_what_was_left_out, space_of
 from probi.errors import InputError
 from probi.io.assemble import Batch, Counts, check_left_out
 from probi.io.options import Options
@@ -148,6 +148,7 @@ def assign_to_file(
     """Write which node belongs to which center; see :func:`probi.cli.inspect.assign`."""
     assignment_format(output)
     reader, places = _reader_in_space_of(read_centers(centers, n_clusters), centers, talk, files, reading)
+    check_output(output, reader)
     (tally,), counts = assign_reader(talk, reader, [places], output)
     say_what_was_left_out(talk, counts)
     values = {"n_nodes": tally.n_nodes, "cost": tally.cost, "counts": tally.counts.tolist()}
@@ -253,6 +254,7 @@ def convert_nodes(
                 yield batch.nodes
         check_left_out(counts, reading)
 
+    check_output(output, reader)
     n_nodes = write_nodes(output, nodes(), layout, reader.columns.features, weighted, reader.id_name)
     say_what_was_left_out(talk, counts)
     _print({"n_nodes": n_nodes, "file": str(output)}, as_json, counts)

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from probi._notes import counted
 from probi.cli.talk import Interrupts, Talk
 from probi.errors import InputError, StoppedError
 from probi.io.assemble import MOST_LISTED, Batch, Counts, by_kind, check_left_out
@@ -46,6 +47,13 @@ def check_no_results(path: Path, sources: Sequence[Source]) -> None:
                 f"{source} is a result of an earlier run, which would be read as data. Name another folder for the "
                 "results (-o), or the files to read."
             )
+
+
+def check_output(path: Path, reader: Reader) -> None:
+    """Raise if a file for results is one of those that are read: it would be lost."""
+    for source in reader.sources:
+        if source.path is not None and source.path.resolve() == path.resolve():
+            raise InputError(f"{path} is read, and would be overwritten by the result. Name another file: -o.")
 
 
 def results_folder(path: Path) -> None:
@@ -103,6 +111,11 @@ def summarize_files(
             )
         except StoppedError as stop:
             raise StoppedError(f"{stop} {_how_to_go_on(checkpoint)}") from None
+    if reader.n_across_files:
+        talk.say(
+            f"Note: the rows of {counted(reader.n_across_files, 'node')} were gathered from several files. If ids "
+            "start anew in each file, these are different nodes: --id-per-file."
+        )
     check_counts(talk, reader, counts, rejects)
     return summary, counts
 
@@ -156,8 +169,7 @@ def solve_all(talk: Talk, summary: Summary, ks: list[int], n_init: int | None, s
     """Solve one summary for each number of clusters."""
     n_nodes = summary.n_nodes
     if ks[-1] > n_nodes:
-        has = f"has {n_nodes:,} node{'s' * (n_nodes != 1)} in all its rows"
-        raise InputError(f"{name} {has}, too few for {ks[-1]:,} clusters. Ask for fewer.")
+        raise InputError(f"{name} has {counted(n_nodes, 'node')}, too few for {ks[-1]:,} clusters. Ask for fewer.")
     results = []
     with talk.progress("Solving") as bar, talk.warnings():
         for i, k in enumerate(ks):

@@ -212,6 +212,8 @@ class Assembly:
             code = one_chunk(rows.table[name]).dictionary_encode("encode").indices
             _, codes = np.unique(codes * len(rows) + np.asarray(code), return_inverse=True)
         _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+        elsewhere = rows.where // FILE != rows.where[first[inverse]] // FILE
+        self.reader.n_across_files = len(np.unique(inverse[elsewhere]))
         rows = rows.taken(np.argsort(first[inverse], kind="stable"))
         starts = np.append(node_starts(rows.table, columns), len(rows))
         step = max(1, COORDINATES // len(columns.features))

@@ -156,6 +156,8 @@ class _Ipc:
                 self._data.seek(0)
             self._stream = pa.ipc.open_stream(self._data)
         self.schema = (self._file or self._stream).schema
+        if b"probi" in (self.schema.metadata or {}):
+            raise InputError("this is a summary, not a table of nodes. Use probi solve, merge, evaluate or info.")
         self.pieces, self.n_rows = one_piece(source)
         self._head: list[pa.RecordBatch] = []
         if self._file is not None:

@@ -155,6 +155,7 @@ class Reader:
         self._seen: Seen | None = None
         self.counts = Counts()
         self.schema: Any = None  # of the first file
+        self.n_across_files = 0  # nodes whose rows were gathered from several files
         if known is None:
             self._first = self._open(0)
             self.schema = self._first.schema

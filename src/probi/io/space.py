@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from probi.errors import InputError
 from probi.geo import lonlat_of, on_sphere
 from probi.nodes import Nodes
+from probi.tables.columns import degrees_in
 
 Array = NDArray[Any]
 
@@ -65,6 +66,10 @@ class Space:
         for name in self.lonlat or ():
             if name not in self.features:
                 raise InputError(f"There is no feature {name!r} for longitude and latitude.")
+        if self.lonlat is not None and degrees_in(self.lonlat) == self.lonlat[::-1]:
+            raise InputError(
+                f"lonlat is {','.join(self.lonlat)}, but longitude comes first: {','.join(self.lonlat[::-1])}."
+            )
         if self.lonlat is not None and self.lonlat[0] == self.lonlat[1]:
             raise InputError("Longitude and latitude are the same column.")
         if self.scale is not None and len(self.scale) != self.n_coordinates:

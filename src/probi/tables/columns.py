@@ -21,7 +21,8 @@ POINTS_NAMES = ("points", "realizations")
 
 # Names of columns that number the realizations of a node, and are no features then.
 MEMBER_NAMES = (
-    "member", "realization", "draw", "sample", "number", "imputation", ".imp", ".draw", ".chain", ".iteration",
+    "member", "realization", "draw", "sample", "number", "imputation", "replicate", "chain", "iteration",
+    ".imp", ".draw", ".chain", ".iteration",
 )  # fmt: skip
 
 LONGITUDE_NAMES = ("longitude", "lon", "lng", "long")
@@ -68,8 +69,7 @@ class Columns:
     @property
     def degrees(self) -> tuple[str, str] | None:
         """Features that are called longitude and latitude, if there are two."""
-        pair = [*_named(LONGITUDE_NAMES, self.features)[:1], *_named(LATITUDE_NAMES, self.features)[:1]]
-        return (pair[0], pair[1]) if len(pair) == 2 else None
+        return degrees_in(self.features)
 
     @property
     def used(self) -> list[str]:
@@ -109,6 +109,12 @@ class Columns:
         if self.left_out:
             parts.append(f"left out: {_listed(self.left_out)}")
         return "; ".join(parts)
+
+
+def degrees_in(names: Sequence[str]) -> tuple[str, str] | None:
+    """Names of longitude and latitude among others, if both are there."""
+    pair = [*_named(LONGITUDE_NAMES, names)[:1], *_named(LATITUDE_NAMES, names)[:1]]
+    return (pair[0], pair[1]) if len(pair) == 2 else None
 
 
 def _listed(names: Sequence[str], most: int = 6) -> str:
@@ -173,6 +179,11 @@ def choose_columns(
     if layout == "points" and members and not is_said and is_number(schema.field(members[0]).type):
         raise InputError(
             f"Does {members[0]!r} number the realizations of a node, or is each row a node of its own? Say which: "
+            'layout="long" with an id (--layout long --id COLUMN), or layout="points" (--layout points).'
+        )
+    if layout == "points" and by_name is not None and wanted is None and not is_said:
+        raise InputError(
+            f"Does {by_name!r} hold probabilities of realizations, or is it a feature? Say which: "
             'layout="long" with an id (--layout long --id COLUMN), or layout="points" (--layout points).'
         )
     members = members if layout in ("groups", "long") else []

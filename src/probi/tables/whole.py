@@ -71,8 +71,8 @@ def degrees_note(columns: Columns) -> str:
     """Say that degrees are no lengths, and what to do."""
     lon, lat = columns.degrees or ("", "")
     return (
-        f"{lon} and {lat} count as plain numbers, but degrees are no distances: nodes.moved(probi.geo.to_sphere("
-        f"nodes.points)) makes kilometres of them (--lonlat {lon},{lat})."
+        f"{lon} and {lat} count as plain numbers, but degrees are no distances. probi.geo.to_sphere makes kilometres "
+        f"of an array of longitudes and latitudes, in this order (--lonlat {lon},{lat})."
     )
 
 

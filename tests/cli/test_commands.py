@@ -344,6 +344,10 @@ def test_columns_that_a_run_did_not_have_are_not_guessed(tmp_path, capsys):
     out = plain_run(tmp_path, capsys, {"x": [1.0, 2.0, 9.0]})
     new = write(tmp_path / "new.csv", {"x": [1.0, 2.0, 9.0], "weight": [70, 80, 60]})
     assert probi(capsys, "evaluate", new, "--centers", out, "--json", "-q").json["cost"] == 1.0
+    named = write(tmp_path / "named.csv", {"id": ["a", "b", "c"], "x": [1.0, 2.0, 9.0]})
+    for options, column in (((), "id"), (("--id", "none"), "row")):
+        probi(capsys, "assign", named, "--centers", out, *options, "-o", tmp_path / "a.csv", "-q")
+        assert ("id" in (tmp_path / "a.csv").read_text().splitlines()[0].split(",")) == (column == "id")
     said = error_line(probi(capsys, "evaluate", new, "--centers", out, "--weight", "weight", "-q"))
     assert said.startswith(f"--weight is weight, but the run in {out} had none. ")
 

@@ -61,10 +61,9 @@ def as_before(options: Options, before: Mapping[str, Any] | None, name: str) -> 
     filled = {option: value if given[option] is None else given[option] for option, value in before.items()}
     # A column that no run knew has no role now, whatever it is called.
     filled |= {option: filled[option] or False for option in ("probability", "weight")}
-    lonlat = filled["lonlat"]
-    return replace(
-        options, **filled | {"id": filled["id"] or None, "lonlat": None if lonlat is None else tuple(lonlat)}
-    )
+    filled["id"] = None if filled["id"] == [] else filled["id"]
+    filled["lonlat"] = None if filled["lonlat"] is None else tuple(filled["lonlat"])
+    return replace(options, **filled)
 
 
 def check_as_before(reader: Reader, before: Mapping[str, Any] | None, name: str) -> None:

@@ -41,7 +41,7 @@ def groups_far_apart(gap):
 def test_a_summary_is_not_fooled_by_weight_or_scale(make, scale):
     nodes, k = make(scale)
     full = solve(nodes, k, random_state=0).cost
-    for seed in range(4):
+    for seed in range(2):
         summary = Summary(k, random_state=seed)
         summary.update(nodes)
         with warnings.catch_warnings():
@@ -71,7 +71,7 @@ def test_nodes_with_two_distant_realizations():
 @pytest.mark.slow
 def test_tiny_instances_are_nearly_always_solved():
     rng, n_missed = np.random.default_rng(0), 0
-    for _ in range(300):
+    for _ in range(150):
         n, m = rng.integers(3, 8), rng.integers(2, 4)
         k = int(rng.integers(2, min(4, n)))
         places, shares = rng.integers(-10, 11, (n, m)).astype(float), rng.dirichlet(np.ones(m), n)
@@ -79,8 +79,8 @@ def test_tiny_instances_are_nearly_always_solved():
             warnings.simplefilter("ignore", probi.SolverWarning)  # fewer places than clusters
             cost = solve(Nodes.from_dense(places[:, :, None], shares), k, random_state=0).cost
         n_missed += cost > 1.02 * best_on_a_line(places, shares, k) + 1e-9
-    # One in a thousand is what was measured; three or more of 300 then come once in 300 choices of seeds.
-    assert n_missed <= 2
+    # One in a thousand is what was measured; two or more of 150 then come once in 100 choices of seeds.
+    assert n_missed <= 1
 
 
 @pytest.mark.slow

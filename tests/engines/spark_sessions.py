@@ -155,22 +155,31 @@ class Slow:
         yield from batches
 
 
-def summarize(master, folder, save, notes=None):
+POINTS = {"layout": "points", "random_state": 1}
+
+
+def summarize(master, folder, save, notes):
     """Save summaries of the same files, as a DataFrame of points and as groups; then the first once more, slowly."""
     from probi.engines import spark as on_spark
 
     told = []
     with session(master) as spark:
-        frame = spark.read.parquet(folder)
-        points = {"layout": "points", "random_state": 1}
-        on_spark.summarize(frame, 10, **points).save(Path(save) / "points")
-        groups = {"group_size": 10, "random_state": 1, "part_bytes": 1}
-        on_spark.summarize(folder, 10, **groups, session=spark).save(Path(save) / "groups")
-        if notes:
-            slow = frame.mapInArrow(Slow(notes, 0.2), frame.schema)
-            summary = on_spark.summarize(slow, 10, **points, on_part=lambda *counts: told.append(counts))
-            summary.save(Path(save) / "slow")
+        frame = save_summaries(spark, folder, save)
+        slow = frame.mapInArrow(Slow(notes, 0.2), frame.schema)
+        summary = on_spark.summarize(slow, 10, **POINTS, on_part=lambda *counts: told.append(counts))
+        summary.save(Path(save) / "slow")
         return {"n_partitions": frame.rdd.getNumPartitions(), "told": told}
+
+
+def save_summaries(spark, folder, save):
+    """Save summaries of files, as a DataFrame of points and as groups; return the DataFrame."""
+    from probi.engines import spark as on_spark
+
+    frame = spark.read.parquet(str(folder))
+    on_spark.summarize(frame, 10, **POINTS).save(Path(save) / "points")
+    groups = {"group_size": 10, "random_state": 1, "part_bytes": 1}
+    on_spark.summarize(folder, 10, **groups, session=spark).save(Path(save) / "groups")
+    return frame
 
 
 def stream(folder, state, checkpoint, batch):

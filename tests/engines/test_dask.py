@@ -336,9 +336,12 @@ def test_the_active_client_tells_of_progress_too(folder, client):
 
 
 def test_after_an_error_the_rest_is_not_computed(client, tmp_path):
+    # Workers that still import and load kernels would go on with parts for seconds before one of them finds the error.
+    on_dask.summarize(dd.from_pandas(pd.DataFrame({"x": [1.0, 2.0, 3.0, 4.0]}), npartitions=4), 1, client=client)
+
     def part(i):
         (tmp_path / str(i)).touch()
-        time.sleep(0.2)
+        time.sleep(0.1)
         return pd.DataFrame({"x": [1.0, float("nan") if i == 0 else 2.0]})
 
     frame = dd.from_delayed([dask.delayed(part)(i) for i in range(300)], meta=pd.DataFrame({"x": [1.0]}))

@@ -1,7 +1,7 @@
 """What the command line guesses of columns: what it asks about, and what it says."""
 
 import pytest
-from commands import probi
+from commands import error_line, probi
 
 
 @pytest.fixture
@@ -32,6 +32,13 @@ def test_rows_that_share_an_id_are_asked_about(capsys, table):
     assert probi(capsys, "cluster", draws, "-k", 1, "--layout", "long").code == 0
     assert probi(capsys, "cluster", draws, "-k", 1, "--layout", "points").code == 0
     assert "2 features (id, x)" in probi(capsys, "cluster", table("id,x\n1,0\n1,1\n"), "-k", 1, "--id", "none").err
+
+
+def test_numbers_of_groups_are_asked_about(capsys, table):
+    groups = table("group,mu,sigma\n1,0,1\n1,1,1\n2,8,1\n2,9,1\n")
+    assert "id='group' (--id group), or id=False (--id none)." in error_line(probi(capsys, "info", groups))
+    assert "features: group, mu, sigma" in probi(capsys, "info", groups, "--id", "none").out
+    assert "ids: group" in probi(capsys, "info", groups, "--id", "group", "--layout", "long").out
 
 
 def test_an_id_that_comes_back_late_is_noticed(capsys, table, tmp_path):

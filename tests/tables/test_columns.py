@@ -229,14 +229,30 @@ def test_a_name_that_stands_twice():
 
 
 def test_a_column_of_probabilities_without_ids_is_asked_about():
-    schema = pa.schema([("trip", N), ("x", F), ("p", F)])
+    schema = pa.schema([("t", N), ("x", F), ("p", F)])
     with pytest.raises(InputError, match="Does 'p' hold probabilities of realizations, or is it a feature"):
         choose_columns(schema)
-    assert choose_columns(schema, "points").features == ("trip", "x", "p")
-    assert choose_columns(schema, probability=False).features == ("trip", "x", "p")
-    assert choose_columns(schema, "long", id="trip").probability == "p"
+    assert choose_columns(schema, "points").features == ("t", "x", "p")
+    assert choose_columns(schema, probability=False).features == ("t", "x", "p")
+    assert choose_columns(schema, "long", id="t").probability == "p"
 
 
 @pytest.mark.parametrize("name", ["chain", "iteration", "replicate"])
 def test_numbers_of_draws_are_no_features(name):
     assert choose_columns(pa.schema([("id", N), (name, N), ("x", F)]), "long").features == ("x",)
+
+
+@pytest.mark.parametrize("name", ["group", "Station", "trip_id", "stationId", "node ID"])
+@pytest.mark.parametrize("options", [{}, {"layout": "points"}, {"group_size": 2}])
+def test_whole_numbers_that_tell_nodes_apart_are_asked_about(name, options):
+    columns = {name: N, "mu": F, "sigma": F}
+    with pytest.raises(InputError, match=rf"Does '{name}' say to .* id='{name}' \(--id {name}\), or id=False"):
+        choose(columns, **options)
+    assert choose(columns, **options, id=name).features == ("mu", "sigma")
+    assert choose(columns, **options, id=False).features == (name, "mu", "sigma")
+    assert choose(columns, **options, features=["*"]).features == (name, "mu", "sigma")
+
+
+def test_what_measures_is_a_feature():
+    assert choose({"group": F, "humid": N, "grid": N}).features == ("group", "humid", "grid")
+    assert choose({"id": N, "trip": N, "x": F}).features == ("trip", "x")  # the id is another

@@ -1,5 +1,6 @@
 """Which column of a table plays which role: said by the user, guessed by name and type, and told."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -24,6 +25,13 @@ MEMBER_NAMES = (
     "member", "realization", "draw", "sample", "number", "imputation", "replicate", "chain", "iteration",
     ".imp", ".draw", ".chain", ".iteration",
 )  # fmt: skip
+
+# Names of whole numbers that tell things apart, and hardly measure anything; so do all that end in _id or Id.
+GROUPING_NAMES = (
+    "group", "object", "entity", "individual", "subject", "patient", "person", "user", "device", "sensor", "station",
+    "site", "series", "track", "trip", "vehicle",
+)  # fmt: skip
+GROUPING_END = re.compile(r"([_. ](id|Id|ID)|[a-z](Id|ID))$")
 
 LONGITUDE_NAMES = ("longitude", "lon", "lng", "long")
 LATITUDE_NAMES = ("latitude", "lat")
@@ -186,6 +194,8 @@ def choose_columns(
             f"Does {by_name!r} hold probabilities of realizations, or is it a feature? Say which: "
             'layout="long" with an id (--layout long --id COLUMN), or layout="points" (--layout points).'
         )
+    if layout in ("points", "groups") and id is None and not ids and wanted is None:
+        _check_no_grouping([schema.field(name) for name in free if name not in roles])
     members = members if layout in ("groups", "long") else []
     points, chosen = _features(schema, layout, wanted, {*roles, *members}, first)
     used = roles | set(chosen) | {points}
@@ -199,6 +209,16 @@ def choose_columns(
         group_size=group_size if layout == "groups" else None,
         left_out=tuple(name for name in names if name not in used),
     )
+
+
+def _check_no_grouping(fields: Sequence[pa.Field]) -> None:
+    """Raise if what would be a feature is called like something that tells nodes apart."""
+    for name in [field.name for field in fields if kind.is_integer(field.type)]:
+        if name.lower() in GROUPING_NAMES or GROUPING_END.search(name):
+            raise InputError(
+                f"Does {name!r} say to which node a row belongs, or is it a feature? Say which: id={name!r} "
+                f"(--id {name}), or id=False (--id none)."
+            )
 
 
 def _guessed_weight(free: Sequence[str], layout: str, probability: str | None) -> str | None:

@@ -71,7 +71,7 @@ class Result:
     n_iter : int
         Rounds that the best start took on the nodes.
     n_distinct : int
-        Clusters that have a node; below ``n_clusters`` if there are not enough distinct nodes.
+        Clusters that have a node; below ``n_clusters`` if nodes are equal, or nearly so for their spread.
     thinning_bound : float
         Certified: the cost changed by no more than this because realizations were left out. The standard error has
         what is likely of it.

@@ -148,8 +148,8 @@ def solve(
     Warns
     -----
     SolverWarning
-        If there are fewer distinct nodes than clusters, so that some clusters stay empty; or if the estimated cost and
-        the coreset's own cost disagree by more than four standard errors.
+        If clusters stay empty, because nodes are equal or nearly so; or if the estimated cost and the coreset's own
+        cost disagree by more than four standard errors.
 
     Examples
     --------
@@ -190,8 +190,8 @@ def few_distinct(result: Result) -> str:
     """Say that some clusters are empty; the estimators say it with a class of scikit-learn's."""
     k = len(result.centers)
     return (
-        f"Only {result.n_distinct} of {k} clusters have a node. There are too few distinct nodes, or, with "
-        'preset="paper", a center lost all of its nodes.'
+        f"Only {result.n_distinct} of {k} clusters have a node. The nodes are equal, or differ by so little compared "
+        'to their spread that more centers gain nothing; or, with preset="paper", a center lost all of its nodes.'
     )
 
 
@@ -401,6 +401,8 @@ def finished(nodes: Nodes, centers: Floats, n_iter: int, keep_order: bool) -> Re
     found = Assignment(nodes)
     found.update(centers, np.zeros(k), exact=True)
     _, spreads, lower = certified_medians(nodes, SPREAD_TOL)
+    # Both are upper bounds of the true spread: a center may serve a node better than a median to 1 %.
+    spreads = np.minimum(spreads, found.nearest)
     count = np.bincount(found.labels, minlength=k)
     clusters = Clusters(
         mass=_summed(found.labels, nodes.mass, k),

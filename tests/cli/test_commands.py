@@ -13,6 +13,8 @@ from table_files import as_nodes, assert_same, columns_of, options_of, read_node
 import probi as library
 from probi import Nodes, Summary, expected_cost, solve
 from probi.io.chunks import open_file
+from probi.io.options import Options
+from probi.io.reading import MEANING, as_before
 from probi.io.sources import find_sources
 from probi.tables.columns import Columns
 
@@ -295,7 +297,8 @@ def test_files_are_read_as_the_run_of_the_centers_read_its_own(tmp_path, capsys,
     values = json.loads((out / "result.json").read_text())
     assert values["reading"] == {
         "layout": "long", "group_size": None, "features": ["lon", "lat"], "id": ["trip"], "probability": "share",
-        "weight": None, "lonlat": ["lon", "lat"], "probabilities": "keep", "id_per_file": False,
+        "weight": None, "lonlat": ["lon", "lat"], "probabilities": "keep", "id_per_file": False, "missing": "error",
+        "on_bad": "stop", "max_bad": 0.1, "gather": False, "decimal": None, "most_node_rows": 100_000,
     }  # fmt: skip
     assert pq.read_table(out / "assignment.parquet")["trip"].to_pylist() == [1, 2, 3, 4]
     for options in ((), TRIPS):
@@ -329,6 +332,37 @@ def test_an_option_that_contradicts_the_run_of_the_centers(tmp_path, capsys, opt
         results = ("--centers", out) if command == "evaluate" else ("--like", out)
         said = error_line(probi(capsys, command, new, *results, "-q", *options))
         assert said.startswith(says.format(out, new=new)), said
+
+
+def test_rows_are_handled_as_in_the_run_of_the_centers(tmp_path, capsys):
+    path = tmp_path / "rows.csv"
+    path.write_text("id;x\na;0,5\nb;8,5\na;1,5\nb;\nc;red\nd;4,5\n")
+    options = ("--decimal", ",", "--gather", "--missing", "absent", "--on-bad", "skip", "--max-bad", "0.5")
+    out = tmp_path / "out"
+    first = probi(capsys, "cluster", path, "--layout", "long", "-k", 2, "--n-init", 1, "-q", "-o", out, *options)
+    assert first.code == 0, first.err
+    found = pq.read_table(out / "assignment.parquet")
+    assert found["id"].to_pylist() == ["a", "b", "d"]
+    for name in (".", "centers.csv"):
+        ran = probi(capsys, "assign", path, "--centers", out / name, "-o", tmp_path / "a.parquet", "-q")
+        assert ran.code == 0, ran.err
+        assert pq.read_table(tmp_path / "a.parquet") == found
+    # What is said now counts.
+    arguments = ("evaluate", path, "--centers", out, "-q")
+    assert probi(capsys, *arguments, "--missing", "skip-node", "--json").json["n_nodes"] == 2
+    assert "the decimal sign" in error_line(probi(capsys, *arguments, "--delimiter", ","))
+    # Results of older versions do not say it.
+    meant = json.loads((out / "result.json").read_text())["reading"]
+    old = {name: meant[name] for name in MEANING}
+    assert (as_before(Options(), meant, "out").missing, as_before(Options(), old, "out").missing) == ("absent", "error")
+
+
+def test_decimal_commas_in_files_for_centers(tmp_path, capsys):
+    out = plain_run(tmp_path, capsys, {"x": [1.0, 2.0, 9.0]})
+    (tmp_path / "new.csv").write_text("x;n\n1,5;a\n2,5;b\n")
+    said = error_line(probi(capsys, "evaluate", tmp_path / "new.csv", "--centers", out, "-q"))
+    assert said.endswith("holds '1,5': if that is a decimal comma, say so: --decimal ','.")
+    assert probi(capsys, "evaluate", tmp_path / "new.csv", "--centers", out, "-q", "--decimal", ",").code == 0
 
 
 def test_ids_that_are_only_names_may_be_missing_or_others(tmp_path, capsys):

@@ -252,7 +252,7 @@ def convert_nodes(
             counts = batch.counts
             if len(batch.nodes):
                 yield batch.nodes
-        check_left_out(counts, reading)
+        check_left_out(counts, reader.options)
 
     check_output(output, reader)
     n_nodes = write_nodes(output, nodes(), layout, reader.columns.features, weighted, reader.id_name)

@@ -242,6 +242,9 @@ class Reader:
             if not hint and hasattr(file, "delimiter") and self.options.delimiter is None:
                 hint = f" Cells were taken to end with {file.delimiter!r}: if that is wrong, name the --delimiter."
             raise InputError(f"{error}{hint}") from None
+        numbers = {name: commas[name] for name in columns.used if name in commas and name not in columns.ids}
+        if numbers:
+            raise InputError(f"Numbers are wanted in {', '.join(numbers)}.{_decimal_hint(numbers)}")
         left_out = {name: commas[name] for name in columns.left_out if name in commas}
         if left_out and self.options.features is None:
             raise InputError(f"Which columns are features?{_decimal_hint(left_out)} If not, name them: --features.")

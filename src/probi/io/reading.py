@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from probi.errors import InputError
-from probi.io.options import Options
+from probi.io.options import MOST_BAD, MOST_NODE_ROWS, Options
 from probi.io.reader import Reader
 from probi.tables.columns import ID_NAMES
 
@@ -13,6 +13,11 @@ from probi.tables.columns import ID_NAMES
 MEANING = ("layout", "group_size", "features", "id", "probability", "weight", "lonlat", "probabilities", "id_per_file")
 # Those that are never None: a value other than this was given.
 DEFAULTS = {"probabilities": "keep", "id_per_file": False}
+# Options that say what to do with rows, and what they are by themselves. One that is given now takes precedence.
+HANDLING = {
+    "missing": "error", "on_bad": "stop", "max_bad": MOST_BAD, "gather": False, "decimal": None,
+    "most_node_rows": MOST_NODE_ROWS,
+}  # fmt: skip
 
 
 def reading_of(reader: Reader) -> dict[str, Any]:
@@ -26,7 +31,7 @@ def reading_of(reader: Reader) -> dict[str, Any]:
         "probability": columns.probability,
         "weight": columns.weight,
         "lonlat": None if reader.space.lonlat is None else list(reader.space.lonlat),
-        **{option: getattr(reader.options, option) for option in DEFAULTS},
+        **{option: getattr(reader.options, option) for option in (*DEFAULTS, *HANDLING)},
     }
 
 
@@ -38,8 +43,10 @@ def as_before(options: Options, before: Mapping[str, Any] | None, name: str) -> 
     if before is None:
         return options
     try:
+        # Results of older versions do not say what was done with rows.
+        handling = {option: before.get(option, default) for option, default in HANDLING.items()}
         before = {option: before[option] for option in MEANING}
-    except (KeyError, TypeError):
+    except (AttributeError, KeyError, TypeError):
         raise InputError(f"{name} does not say how its run read its files.") from None
     given = {option: getattr(options, option) for option in MEANING}
     given |= {option: None for option, default in DEFAULTS.items() if given[option] == default}
@@ -63,7 +70,8 @@ def as_before(options: Options, before: Mapping[str, Any] | None, name: str) -> 
     filled |= {option: filled[option] or False for option in ("probability", "weight")}
     filled["id"] = None if filled["id"] == [] else filled["id"]
     filled["lonlat"] = None if filled["lonlat"] is None else tuple(filled["lonlat"])
-    return replace(options, **filled)
+    given_now = {option for option, default in HANDLING.items() if getattr(options, option) != default}
+    return replace(options, **filled, **{name: value for name, value in handling.items() if name not in given_now})
 
 
 def check_as_before(reader: Reader, before: Mapping[str, Any] | None, name: str) -> None:
@@ -71,7 +79,7 @@ def check_as_before(reader: Reader, before: Mapping[str, Any] | None, name: str)
     if before is None:
         return
     for option, value in reading_of(reader).items():
-        if option not in ("id", "lonlat") and _listed(value) != _listed(before[option]):
+        if option not in ("id", "lonlat", *HANDLING) and _listed(value) != _listed(before[option]):
             raise InputError(
                 f"{reader.sources[0]} would be read with {option.replace('_', ' ')} {_said(value)}, but the run in "
                 f"{name} had {_said(before[option])}. Rename or drop columns, or leave --features out."

@@ -10,7 +10,7 @@ import scipy.sparse
 from numpy.testing import assert_array_equal
 
 import probi
-from probi import InputError, InputWarning, Nodes
+from probi import PROBI, InputError, InputWarning, Nodes, PLloyd
 from probi._inputs import as_nodes
 from probi.coreset.lss import lss_coreset
 
@@ -102,6 +102,28 @@ def test_wrong_shapes_are_answered_with_the_call_that_fits(given, match):
     for call in (lambda: probi.assign(given, CENTERS), lambda: probi.Summary(2).update(given)):
         with pytest.raises(InputError, match=match):
             call()
+
+
+SHAPES = r"\(n, d\).*\(n, m, d\).*list of arrays of shape \(m, d\)"
+
+
+@pytest.mark.parametrize("Model", [PLloyd, PROBI])
+@pytest.mark.parametrize(
+    ("n_clusters", "X", "match"),
+    [
+        (2, np.zeros((4, 3, 2, 2)), rf"X has shape \(4, 3, 2, 2\)\. Nodes are {SHAPES}"),
+        (3, 3, f"Expected Nodes, an array of shape {SHAPES}, not int"),
+        (3, "x.csv", f"Expected Nodes, an array of shape {SHAPES}, not str"),
+        (3, None, f"Expected Nodes, an array of shape {SHAPES}, not NoneType"),
+        (
+            np.zeros((4, 2)), np.zeros((4, 2)),
+            r"^n_clusters is data of shape \(4, 2\), .* Write PLloyd\(n_clusters\)\.fit\(X\) or solve\(X, n_clusters\)",
+        ),
+    ],
+)  # fmt: skip
+def test_estimators_say_what_goes_where(Model, n_clusters, X, match):
+    with pytest.raises(InputError, match=match):
+        Model(n_clusters).fit(X)
 
 
 def test_a_name_is_no_init():

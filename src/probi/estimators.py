@@ -168,7 +168,8 @@ class _KMedian(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, 
 
     def _nodes(self, X: Any, sample_weight: ArrayLike | None = None, reset: bool = False) -> Nodes:
         """Make nodes of what users give, and see that it has the features that were fitted."""
-        if holds_realizations(X):
+        # scikit-learn's checks know no realizations: they would ask for two dimensions of what has four, or none.
+        if holds_realizations(X) or np.isscalar(X) or X is None or getattr(X, "ndim", 0) > 3:
             nodes = as_nodes(X)
             if len(nodes) == 0:
                 raise InputError("There are 0 nodes, but at least 1 is needed.")

@@ -433,6 +433,9 @@ def test_what_does_not_fit_is_an_error():
         plot_clusters(result, nodes[:0])
     with pytest.raises(InputError, match="no results"):
         plot_elbow([])
+    for one in (result, PLloyd(2, n_init=1, random_state=0).fit(nodes)):
+        with pytest.raises(InputError, match=r"here is one result\. Give a list: plot_elbow\(\[probi\.solve"):
+            plot_elbow(one)
 
 
 @pytest.mark.process

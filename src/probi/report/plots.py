@@ -104,6 +104,11 @@ def plot_elbow(results: Sequence[Result], *, chosen: int | None = None, ax: Axes
     >>> figure.axes[0].get_xticks()
     array([1, 2, 3])
     """
+    if isinstance(results, Result) or hasattr(results, "result_"):
+        raise InputError(
+            "plot_elbow draws costs of several numbers of clusters, but here is one result. Give a list: "
+            "plot_elbow([probi.solve(nodes, k) for k in range(2, 9)])."
+        )
     if not results:
         raise InputError("There are no results to draw. Give at least one.")
     for result in results:

@@ -105,7 +105,7 @@ def test_false_means_that_no_column_has_the_role():
     assert (chosen.layout, chosen.features, chosen.ids) == ("points", ("id", "x", "p", "weight"), ())
     assert (chosen.probability, chosen.weight) == (None, None)
     assert choose(columns, "long", probability=False, weight=False).features == ("x", "p", "weight")
-    with pytest.raises(InputError, match="Which column says to which node"):
+    with pytest.raises(InputError, match=r'^The layout "long" needs an id, .*--id COLUMN.*--layout points\)\.$'):
         choose(columns, "long", id=False)
 
 

@@ -175,6 +175,11 @@ def choose_columns(
     if weight is None and layout != "groups":
         weight = _guessed_weight(free, layout, probability)
     weight = weight or None
+    if layout == "long" and id is False:
+        raise InputError(
+            'The layout "long" needs an id, which tells nodes apart: name its column, id (--id COLUMN). If each row '
+            'is a node, say layout="points" (--layout points).'
+        )
     if layout == "long" and not ids:
         raise InputError(
             "Which column says to which node a row belongs? Name it: id (--id). None is called id or node."

@@ -15,6 +15,11 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
+def rounded(error: float) -> float:
+    """An error to two digits, to be shown without an exponent: 270, not 2.7e+02."""
+    return float(f"{error:.2g}")
+
+
 def note(text: str) -> bool:
     """Print a line on standard error if somebody can see it now, and say whether that is so; not into a pipe."""
     # The kernel of a notebook shows standard error below the cell, but is no terminal.

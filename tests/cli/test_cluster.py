@@ -16,6 +16,7 @@ from table_files import as_nodes, columns_of, csv_text, read_nodes, some_nodes, 
 
 import probi as library
 from probi import Summary, _files, expected_cost, expected_distances, solve
+from probi._notes import rounded
 
 N = 3000  # more than the audit sample holds, so that costs have an error
 PLAIN = some_nodes("long", n=N)
@@ -365,7 +366,7 @@ def test_results_on_standard_output_and_talk_on_standard_error(path, tmp_path, c
     # The exact cost first, where the second pass has computed it.
     values = json.loads((out / "result.json").read_text())
     assert values["exact_cost"] == values["solutions"][0]["exact_cost"] != values["cost"]
-    estimate = f"{values['cost']:,.6g} ± {values['standard_error']:,.2g}"
+    estimate = f"{values['cost']:,.6g} ± {rounded(values['standard_error']):,g}"
     assert head.startswith(f"3 clusters, cost {values['exact_cost']:,.6g} (the summary's estimate: {estimate}); ")
     alone = probi(capsys, "cluster", path, "-k", 3, *SETTINGS, "-q").out.splitlines()[0]
     assert alone.startswith(f"3 clusters, cost {estimate}; ")
@@ -411,7 +412,7 @@ def test_the_report_says_of_what_and_has_the_exact_cost_first(path, tmp_path, ca
     assert "<h1>2 to 3 clusters of 3,000 nodes from x.parquet</h1>" in page
     exact = values["solutions"][-1]["exact_cost"]
     assert f"3 centers with an expected cost of {exact:,.6g} (exact)." in page
-    assert f"the summary alone had estimated {values['cost']:,.6g} ± {values['standard_error']:,.2g}" in page
+    assert f"the summary alone had estimated {values['cost']:,.6g} ± {rounded(values['standard_error']):,g}" in page
     assert "for another, probi solve summary.probi -k K" in page
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from probi import __version__
+from probi._notes import rounded
 from probi.cli.talk import peak_megabytes, print_table
 from probi.io.assemble import Counts
 from probi.io.assign import Tally
@@ -141,7 +142,7 @@ class Outcome:
         rows = []
         for c, (mass, cost, spread) in enumerate(zip(clusters.mass, clusters.cost, clusters.spread, strict=True)):
             each = mass or math.nan
-            numbers = [f"{mass / total:.1%}", f"{cost / each:,.5g}", f"{spread / each:,.5g}"]
+            numbers = [f"{mass / total:.1%}", f"{cost / each:,.6g}", f"{spread / each:,.6g}"]
             rows.append([str(c), *numbers, *(f"{value:,.6g}" for value in originals[c, : len(names)])])
         print_table(["cluster", "mass", "to center", "spread", *names], rows)
         if len(self.space.features) > len(names):
@@ -149,7 +150,8 @@ class Outcome:
 
     def _tell_costs(self) -> None:
         rows = [
-            [str(len(r.centers)), f"{r.cost:,.6g}", f"{r.standard_error:,.2g}", f"{r.excess:,.6g}"] for r in self.told
+            [str(len(r.centers)), f"{r.cost:,.6g}", f"{rounded(r.standard_error):,g}", f"{r.excess:,.6g}"]
+            for r in self.told
         ]
         print_table(["k", "cost", "±", "beyond spread"], rows)
         print(f"Details below: k = {rows[self.chosen][0]}, the largest; for another, run again with that -k alone.")
@@ -175,7 +177,7 @@ def _headline(result: Result, estimated: Result, unit: str) -> str:
 
 
 def _error_bar(result: Result) -> str:
-    return f" ± {result.standard_error:,.2g}" if result.standard_error else ""
+    return f" ± {rounded(result.standard_error):,g}" if result.standard_error else ""
 
 
 def command_line() -> str:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from probi._notes import rounded
 from probi.cli.outcome import Outcome, command_line
 from probi.io.assemble import by_kind
 from probi.report import Borderline, Story, write_report
@@ -71,7 +72,7 @@ def _settings(outcome: Outcome) -> dict[str, str]:
         settings["Distances"] = f"{' and '.join(space.lonlat)} on a sphere, in kilometres along straight lines"
     result = outcome.results[outcome.chosen]
     if outcome.tallies and result.standard_error > 0:
-        estimate = f"{result.cost:,.6g} ± {result.standard_error:,.2g} {space.unit}".rstrip()
+        estimate = f"{result.cost:,.6g} ± {rounded(result.standard_error):,g} {space.unit}".rstrip()
         settings["Cost"] = f"summed over all nodes in a second pass; the summary alone had estimated {estimate}"
     if len(outcome.results) > 1:
         settings["Another k"] = "details are those of the largest; for another, probi solve summary.probi -k K"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probi import _html
-from probi._notes import counted
+from probi._notes import counted, rounded
 
 Floats = NDArray[np.float64]
 
@@ -107,8 +107,7 @@ class Result:
         return self.cost - self.spread_cost
 
     def __repr__(self) -> str:
-        # Two digits, and no exponent where it can be avoided: 270, not 2.7e+02.
-        error = f" ± {float(f'{self.standard_error:.2g}'):g}" if self.standard_error else ""
+        error = f" ± {rounded(self.standard_error):g}" if self.standard_error else ""
         spread = f"{self.spread_cost:.6g} of it spread"
         return f"Result({counted(len(self.centers), 'center')}, cost {self.cost:.6g}{error}, {spread})"
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from probi import _parallel
 from probi._checks import check_count
 from probi._inputs import as_nodes
-from probi._notes import counted
+from probi._notes import counted, rounded
 from probi._random import generator
 from probi.distances import Assignment, assign, check_centers, total_cost
 from probi.errors import InputError, SolverWarning
@@ -180,7 +180,7 @@ def contradictory(result: Result) -> bool:
 def contradiction(result: Result) -> str:
     """Say that the two disagree; the estimators say it with a class of scikit-learn's."""
     return (
-        f"The estimated cost, {result.cost:.6g} ± {result.standard_error:.2g}, and the cost of the coreset, "
+        f"The estimated cost, {result.cost:.6g} ± {rounded(result.standard_error):g}, and the cost of the coreset, "
         f"{result.coreset_cost:.6g}, disagree: a few nodes may carry most of the cost. Compute the cost on all "
         "the data with probi.expected_cost, or make a larger summary."
     )

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -12,10 +13,13 @@ from table_files import as_nodes, assert_same, columns_of, options_of, read_node
 
 import probi as library
 from probi import Nodes, Summary, expected_cost, solve
+from probi.cli.outcome import Outcome
 from probi.io.chunks import open_file
 from probi.io.options import Options
 from probi.io.reading import MEANING, as_before
 from probi.io.sources import find_sources
+from probi.io.space import Space
+from probi.solver.solve import contradiction
 from probi.tables.columns import Columns
 
 N = 3000
@@ -355,6 +359,28 @@ def test_rows_are_handled_as_in_the_run_of_the_centers(tmp_path, capsys):
     meant = json.loads((out / "result.json").read_text())["reading"]
     old = {name: meant[name] for name in MEANING}
     assert (as_before(Options(), meant, "out").missing, as_before(Options(), old, "out").missing) == ("absent", "error")
+
+
+def test_a_summary_has_no_centers_yet(summarized, path, tmp_path, capsys):
+    week = summarized("week.probi")
+    for command in (("assign", "-o", tmp_path / "a.csv"), ("evaluate",)):
+        said = error_line(probi(capsys, *command, path, "--centers", week, "-q"))
+        assert said.startswith(f"{week} is a summary, which has no centers yet. Find them first: probi solve ")
+    binary = tmp_path / "centers.npy"
+    np.save(binary, PLACES)
+    said = error_line(probi(capsys, "evaluate", path, "--centers", binary, "-q"))
+    assert said == f"{binary}: centers cannot be read: it is neither text nor called .parquet."
+
+
+def test_numbers_below_a_million_have_no_exponent(capsys):
+    summary = Summary(1, random_state=0)
+    summary.update(Nodes.from_points([[0.0], [400_000.0]]))
+    found = replace(solve(summary, 1, random_state=0), standard_error=341.0)
+    Outcome(summary, Space(("x",)), [found, found], {}, 0, {}).tell(as_json=False)
+    shown = capsys.readouterr().out
+    assert "cost 400,000 ± 340" in shown
+    assert "e+" not in shown
+    assert "± 340, and" in contradiction(found)
 
 
 def test_decimal_commas_in_files_for_centers(tmp_path, capsys):

@@ -142,12 +142,22 @@ def _coordinates_in(summary: Summary, centers: Centers, name: str) -> Any:
     return space.coordinates(originals)
 
 
+def _centers_of(path: Path, n_clusters: int | None) -> Centers:
+    """Centers of a file; a summary has none yet."""
+    if _is_summary(path):
+        raise InputError(
+            f"{path} is a summary, which has no centers yet. Find them first: probi solve {path} -k K -o out, and then "
+            "give --centers out."
+        )
+    return read_centers(path, n_clusters)
+
+
 def assign_to_file(
     talk: Talk, files: list[str], centers: Path, n_clusters: int | None, reading: Options, output: Path, as_json: bool
 ) -> None:
     """Write which node belongs to which center; see :func:`probi.cli.inspect.assign`."""
     assignment_format(output)
-    reader, places = _reader_in_space_of(read_centers(centers, n_clusters), centers, talk, files, reading)
+    reader, places = _reader_in_space_of(_centers_of(centers, n_clusters), centers, talk, files, reading)
     check_output(output, reader)
     (tally,), counts = assign_reader(talk, reader, [places], output)
     say_what_was_left_out(talk, counts)
@@ -159,7 +169,7 @@ def evaluate_centers(
     talk: Talk, files: list[str], centers: Path, n_clusters: int | None, reading: Options, as_json: bool
 ) -> None:
     """Say what centers cost; see :func:`probi.cli.inspect.evaluate`."""
-    found = read_centers(centers, n_clusters)
+    found = _centers_of(centers, n_clusters)
     if len(files) == 1 and _is_summary(Path(files[0])):
         summary = Summary.load(files[0])
         evaluation = summary.evaluate(_coordinates_in(summary, found, files[0]))

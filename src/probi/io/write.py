@@ -106,7 +106,12 @@ def read_reading(path: Path) -> Mapping[str, Any]:
 
 def _read_table(path: Path) -> pa.Table:
     try:
-        return pq.read_table(path) if path.suffix == ".parquet" else pacsv.read_csv(path)
+        if path.suffix == ".parquet":
+            return pq.read_table(path)
+        with path.open("rb") as file:
+            if b"\0" in file.read(1 << 12):
+                raise InputError(f"{path}: centers cannot be read: it is neither text nor called .parquet.")
+        return pacsv.read_csv(path)
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{path}: centers cannot be read: {' '.join(str(error).split())}") from None
 

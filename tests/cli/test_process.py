@@ -217,6 +217,23 @@ def interrupt(*_, **__):
 def test_an_interrupt_of_any_command(path, capsys, monkeypatch):
     monkeypatch.setattr("probi.cli.views.Reader", interrupt)
     assert probi(capsys, "info", path) == (1, "", "probi: Stopped.\n")
+    monkeypatch.setattr("probi.cli.options._reading", interrupt)  # before the command itself
+    assert probi(capsys, "info", path) == (1, "", "probi: Stopped.\n")
+    monkeypatch.setattr("typer.core.TyperGroup.parse_args", interrupt)
+    assert probi(capsys, "info", path) == (1, "", "probi: Stopped.\n")
+
+
+@pytest.mark.process
+def test_an_interrupt_while_modules_are_imported():
+    code = (
+        "import runpy, sys, types\n"
+        "class Interrupted(types.ModuleType):\n"
+        "    def __getattr__(self, name): raise KeyboardInterrupt\n"
+        "sys.modules['probi.cli.app'] = Interrupted('probi.cli.app')\n"
+        "runpy.run_module('probi', run_name='__main__')"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (1, "", "probi: Stopped.\n")
 
 
 def test_an_interrupt_after_reading_says_how_to_go_on(path, tmp_path, capsys, monkeypatch):

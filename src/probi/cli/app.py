@@ -19,6 +19,9 @@ from probi.errors import ProbiError, StoppedError
 # The engines do.
 NEEDLESS = ("pandas", "scipy")
 
+# What typer makes of Ctrl-C before a command has begun.
+INTERRUPTED = 130
+
 
 class _Without(MetaPathFinder):
     """Lets an import of some packages fail as if they were not installed."""
@@ -100,6 +103,8 @@ def run(arguments: list[str]) -> int:
     try:
         app(arguments, prog_name="probi")
     except SystemExit as end:  # of typer, which shows what is wrong with options by itself
+        if end.code == INTERRUPTED:
+            return _fail("Stopped.", 1)
         return end.code if isinstance(end.code, int) else 1
     except StoppedError as error:
         return _fail(str(error), 1)

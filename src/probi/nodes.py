@@ -392,6 +392,8 @@ class Nodes:
         weight: str | Literal[False] | None = None,
         group_size: int | None = None,
         probabilities: str = "keep",
+        missing: str = "error",
+        gather: bool = False,
     ) -> Self:
         """Nodes of a table: pyarrow, pandas, polars, DuckDB, whatever has Arrow's PyCapsule interface.
 
@@ -413,6 +415,11 @@ class Nodes:
             Rows a node, in the layout "groups"; an incomplete last group is left out.
         probabilities : {"keep", "normalize"}, default="keep"
             "normalize" divides those of each node by their sum: for numbers that only mean proportions.
+        missing : {"error", "skip-row", "skip-node", "absent"}, default="error"
+            What to do with rows that lack a value, as in :func:`probi.io.read`: leave out the row, its node, or the
+            row with its probability.
+        gather : bool, default=False
+            Put rows of a node together that are not contiguous; nodes are in the order of their first rows.
 
         Returns
         -------
@@ -442,7 +449,11 @@ class Nodes:
         """
         from probi.tables.whole import arrays_of
 
-        return cls(*arrays_of(table, layout, features, id, probability, weight, group_size, probabilities))
+        return cls(
+            *arrays_of(
+                table, layout, features, id, probability, weight, group_size, probabilities, missing, gather
+            )
+        )  # fmt: skip
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:

@@ -5,9 +5,11 @@ import datetime
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from table_files import LAYOUTS, as_nodes, assert_same, columns_of, options_of, some_nodes
 
+import probi.io
 from probi import Nodes
 from probi.errors import InputError, InputWarning
 
@@ -287,3 +289,46 @@ def test_numbers_that_only_mean_proportions():
     ]:
         with pytest.raises(InputError, match=match):
             Nodes.from_table(table, **options)
+
+
+def test_scattered_rows_of_a_node_are_gathered():
+    table = pa.table({"u": ["b", "a", "b", "a"], "v": [1, 1, 1, 2], "x": [1.0, 2.0, 3.0, 4.0]})
+    nodes = Nodes.from_table(table, "long", id=["u", "v"], gather=True)
+    assert nodes.ids.tolist() == [("b", 1), ("a", 1), ("a", 2)]
+    assert (nodes.points.ravel().tolist(), nodes.offsets.tolist()) == ([1.0, 3.0, 2.0, 4.0], [0, 2, 3, 4])
+    with pytest.raises(InputError, match=r"node 'b' do not stand together.*gather=True"):
+        Nodes.from_table(table, "long", id="u", features=["x"])
+
+
+# Beside whole nodes one that lacks a value, and one of which nothing is left.
+LACKING = {"id": [1, 1, 2, 2, 3, 4], "x": [0.0, 1.0, None, 8.0, float("nan"), 9.0], "y": [0.0, 0.0, 5.0, 5.0, 5.0, 5.0]}
+
+
+SOME_LEFT = [("long", "skip-row"), ("long", "absent"), ("nested", "absent")]  # of the second node
+
+
+@pytest.mark.parametrize("layout", ["long", "nested", "points"])
+@pytest.mark.parametrize("missing", ["skip-row", "skip-node", "absent"])
+@pytest.mark.parametrize("p", [False, True])
+def test_what_lacks_a_value_as_in_files(tmp_path, layout, missing, p):
+    columns = LACKING | ({"p": [0.5, 0.5, 0.25, 0.75, 1.0, 1.0]} if p and layout != "points" else {})
+    if layout == "nested":
+        nodes = [np.flatnonzero(np.equal(columns["id"], node)) for node in (1, 2, 3, 4)]
+        columns = {name: [[column[i] for i in node] for node in nodes] for name, column in columns.items()}
+        columns["id"] = [1, 2, 3, 4]
+    table = pa.table(columns)
+    pq.write_table(table, tmp_path / "x.parquet")
+    options = {"layout": layout, "missing": missing}
+    expected = Nodes.concat(list(probi.io.read(tmp_path / "x.parquet", **options, max_bad=1.0)))
+    assert_same(Nodes.from_table(table, **options), expected)
+    whole = {"points": [1, 1, 2, 4], "nested": [1, 4], "long": [1, 4]}[layout]
+    assert expected.ids.tolist() == ([1, 2, 4] if (layout, missing) in SOME_LEFT else whole)
+
+
+def test_words_for_missing_values():
+    for missing, probabilities, match in [
+        ("skip", "keep", "must be one of error, skip-row, skip-node, absent"),
+        ("absent", "normalize", "do not go together"),
+    ]:
+        with pytest.raises(InputError, match=match):
+            Nodes.from_table(pa.table(LACKING), "long", missing=missing, probabilities=probabilities)

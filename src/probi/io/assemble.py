@@ -22,7 +22,7 @@ from probi.io.rows import FILE, Rejected, Rows, joined
 from probi.io.seen import Seen
 from probi.nodes import Nodes
 from probi.tables.columns import is_text
-from probi.tables.flat import Flat, flatten, has_ids, labels, node_starts, one_chunk, without_missing
+from probi.tables.flat import Flat, first_rows, flatten, has_ids, kept_starts, labels, node_starts, without_missing
 
 if TYPE_CHECKING:
     from probi.io.reader import Reader
@@ -207,14 +207,10 @@ class Assembly:
     def _gathered(self, rows: Rows, start: int) -> Iterator[Batch]:
         """Rows of a node put together, nodes in the order of their first rows, in which also the position counts."""
         columns = self.reader.columns
-        codes = np.zeros(len(rows), np.int64)
-        for name in columns.ids:
-            code = one_chunk(rows.table[name]).dictionary_encode("encode").indices
-            _, codes = np.unique(codes * len(rows) + np.asarray(code), return_inverse=True)
-        _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-        elsewhere = rows.where // FILE != rows.where[first[inverse]] // FILE
-        self.reader.n_across_files = len(np.unique(inverse[elsewhere]))
-        rows = rows.taken(np.argsort(first[inverse], kind="stable"))
+        first = first_rows(rows.table, columns.ids)
+        elsewhere = rows.where // FILE != rows.where[first] // FILE
+        self.reader.n_across_files = len(np.unique(first[elsewhere]))
+        rows = rows.taken(np.argsort(first, kind="stable"))
         starts = np.append(node_starts(rows.table, columns), len(rows))
         step = max(1, COORDINATES // len(columns.features))
         while start < len(rows):
@@ -239,7 +235,7 @@ class Assembly:
         out = LeftOut(len(rows))
         while True:  # what is left without the rows that lack a value may have other faults
             stay = out.staying
-            kept, firsts = rows if len(stay) == len(rows) else rows.taken(stay), _firsts(starts, stay)
+            kept, firsts = rows if len(stay) == len(rows) else rows.taken(stay), kept_starts(starts, stay)
             try:
                 if (known.codes[stay] >= 0).any():
                     raise InputError("Rows could not be read.")
@@ -426,11 +422,6 @@ def _up_to(chunks: Iterator[Chunk], file: int, stop: Position | None) -> Iterato
                 yield replace(chunk, table=chunk.table.slice(0, n_left), unread=unread)
             return
         yield chunk
-
-
-def _firsts(starts: NDArray[np.int64], stay: NDArray[np.int64]) -> NDArray[np.int64]:
-    """First rows of the nodes, counted among those that stay."""
-    return np.unique(np.searchsorted(starts, stay, side="right"), return_index=True)[1]
 
 
 def _renumbered(what: Kind, place: NDArray[np.int64]) -> Kind:

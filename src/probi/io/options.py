@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from probi.errors import InputError
+from probi.tables.missing import check_missing
 
 # A name, False (no column has this role) or None (guess).
 Given = str | Literal[False] | None
 
 # More rows of one node are taken for a mistake, such as a wrong column of ids: they must fit in memory at once.
 MOST_NODE_ROWS = 100_000
-MISSING = ("error", "skip-row", "skip-node", "absent")
 ON_BAD = ("stop", "skip")
 PROBABILITIES = ("keep", "normalize")
 # A larger share of rows that are left out is taken for a mistake.
@@ -44,8 +44,8 @@ class Options:
     most_node_rows: int = MOST_NODE_ROWS
 
     def __post_init__(self) -> None:
+        check_missing(self.missing, self.probabilities)
         for name, value, known in (
-            ("missing", self.missing, MISSING),
             ("on_bad", self.on_bad, ON_BAD),
             ("probabilities", self.probabilities, PROBABILITIES),
         ):
@@ -55,10 +55,5 @@ class Options:
             raise InputError(f"decimal is {self.decimal!r}, but must be a point or a comma.")
         if not 0 <= self.max_bad <= 1:
             raise InputError(f"max_bad is {self.max_bad!r}, but must be a share between 0 and 1.")
-        if self.missing == "absent" and self.probabilities == "normalize":
-            raise InputError(
-                "missing 'absent' and probabilities 'normalize' do not go together: the first takes probability away, "
-                "the second puts it back. Use missing 'skip-row'."
-            )
         if self.dtype not in (None, "float32", "float64"):
             raise InputError(f"There is no dtype {self.dtype!r} here: choose float32 or float64.")

@@ -83,6 +83,21 @@ def node_starts(table: pa.Table, columns: Columns) -> NDArray[np.int64]:
     return np.flatnonzero(new)
 
 
+def first_rows(table: pa.Table, ids: tuple[str, ...]) -> NDArray[np.int64]:
+    """Of each row the first one that has the same id."""
+    codes = np.zeros(table.num_rows, np.int64)
+    for name in ids:
+        code = one_chunk(table[name]).dictionary_encode("encode").indices
+        _, codes = np.unique(codes * table.num_rows + np.asarray(code), return_inverse=True)
+    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    return first[inverse]
+
+
+def kept_starts(starts: NDArray[np.int64], stay: NDArray[np.int64]) -> NDArray[np.int64]:
+    """First rows of the nodes, counted among the rows that stay."""
+    return np.unique(np.searchsorted(starts, stay, side="right"), return_index=True)[1]
+
+
 def in_order_of_ids(table: pa.Table, columns: Columns) -> pa.Table:
     """Rows of each node together, in an order that depends on what they say alone.
 

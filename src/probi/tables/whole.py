@@ -3,13 +3,28 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from probi import _notes
 from probi._checks import as_floats, normalized
 from probi.errors import InputError, InputWarning
 from probi.tables.columns import Columns, Given, choose_columns
-from probi.tables.flat import flatten, has_ids, one_chunk
+from probi.tables.flat import (
+    first_rows,
+    flatten,
+    has_ids,
+    kept_starts,
+    matrix,
+    node_starts,
+    numbers,
+    one_chunk,
+    without_missing,
+)
+from probi.tables.missing import check_missing
+
+Array = NDArray[Any]
 
 
 def arrays_of(
@@ -21,6 +36,8 @@ def arrays_of(
     weight: Given,
     group_size: int | None,
     probabilities: str = "keep",
+    missing: str = "error",
+    gather: bool = False,
 ) -> tuple[Any, ...]:
     """Arguments for Nodes; see Nodes.from_table."""
     if not (hasattr(table, "__arrow_c_stream__") or hasattr(table, "__arrow_c_array__")):
@@ -28,6 +45,7 @@ def arrays_of(
             f"{type(table).__name__} is no table: it has no __arrow_c_stream__. pandas (2.2 or later), polars, DuckDB "
             "and pyarrow have it."
         )
+    check_missing(missing, probabilities)
     arrow = pa.table(table)
     columns = choose_columns(
         arrow.schema, layout, features=features, id=id, probability=probability, weight=weight,
@@ -43,7 +61,10 @@ def arrays_of(
         raise InputError(
             f"Row {int(there.argmin())} (the first is 0) has no id in {', '.join(columns.ids)}. Fill it in."
         )
-    flat = flatten(arrow, columns)
+    if gather and columns.layout == "long":
+        arrow = arrow.take(pa.array(np.argsort(first_rows(arrow, columns.ids), kind="stable")))
+    arrow, starts, whole = _without_missing(arrow, columns, missing)
+    flat = flatten(arrow, columns, starts=starts)
     chances = flat.probabilities
     if probabilities == "normalize":
         if chances is None:
@@ -51,9 +72,35 @@ def arrays_of(
         chances = normalized(as_floats(chances, "probabilities", 1, flat.points.dtype), flat.offsets)
     elif probabilities != "keep":
         raise InputError(f"probabilities is {probabilities!r}, but must be one of keep, normalize.")
+    if missing == "absent" and chances is None:
+        chances = np.repeat(1.0 / whole, np.diff(flat.offsets))
     if columns.layout == "long":
         check_together(flat.ids)
     return flat.points, chances, flat.offsets, flat.weights, flat.ids
+
+
+def _without_missing(table: pa.Table, columns: Columns, missing: str) -> tuple[pa.Table, Array, Array]:
+    """A table without rows that lack a value, first rows of its nodes, and their numbers of realizations before."""
+    starts = node_starts(table, columns)
+    whole = np.diff(np.append(starts, table.num_rows))
+    if missing == "error":
+        return table, starts, whole
+    names = [name for name in (columns.weight, columns.probability) if name]
+    if columns.layout == "nested":
+        left, whole, lacking = without_missing(table, columns)
+        gone = (whole < 0) | (lacking == whole if missing == "absent" else lacking > 0)
+        table = left if missing == "absent" else table
+        names = [name for name in names if name == columns.weight]
+    else:
+        gone = np.asarray(np.isnan(matrix(table, columns.features)).any(axis=1))
+    for name in names:
+        gone |= np.isnan(numbers(table[name]))
+    node = np.searchsorted(starts, np.arange(table.num_rows), side="right") - 1
+    if missing == "skip-node":
+        gone = np.bincount(node, gone, minlength=len(starts))[node] > 0
+    stay = np.flatnonzero(~gone)
+    firsts = kept_starts(starts, stay)
+    return table.take(pa.array(stay)), firsts, whole[node[stay[firsts]]]
 
 
 def _say_what_was_guessed(columns: Columns) -> None:
@@ -102,6 +149,7 @@ def check_together(ids: Any) -> None:
     for value in ids.tolist():
         if value in seen:
             raise InputError(
-                f"The rows of node {value!r} do not stand together. Sort the table by the column of ids first."
+                f"The rows of node {value!r} do not stand together. Sort the table by the column of ids first, or say "
+                "gather=True."
             )
         seen.add(value)

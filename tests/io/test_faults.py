@@ -308,6 +308,8 @@ def test_options_that_do_not_exist():
         ({"missing": "drop"}, "missing is 'drop', but must be one of error, skip-row, skip-node"),
         ({"on_bad": "raise"}, "on_bad is 'raise', but must be one of stop, skip"),
         ({"dtype": "float16"}, "no dtype 'float16'"),
+        ({"lonlat": "lon,lat"}, r"lonlat is 'lon,lat', but must be two columns, as in \('lon', 'lat'\)\."),
+        ({"lonlat": ("lon",)}, r"lonlat is \('lon',\), but must be two columns"),
     ]:
         with pytest.raises(InputError, match=match):
             read_nodes("x.csv", **options)

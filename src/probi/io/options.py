@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from probi.errors import InputError
 from probi.tables.missing import check_missing
@@ -51,6 +51,9 @@ class Options:
         ):
             if value not in known:
                 raise InputError(f"{name} is {value!r}, but must be one of {', '.join(known)}.")
+        pair: Any = self.lonlat
+        if pair is not None and (isinstance(pair, str) or len(pair) != 2):
+            raise InputError(f"lonlat is {pair!r}, but must be two columns, as in ('lon', 'lat').")
         if self.decimal not in (None, ".", ","):
             raise InputError(f"decimal is {self.decimal!r}, but must be a point or a comma.")
         if not 0 <= self.max_bad <= 1:

@@ -4,6 +4,7 @@ import errno
 import gzip
 import json
 import os
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -405,8 +406,9 @@ def test_two_runs_write_the_same_bytes_the_report_too(path, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_the_report_says_of_what_and_has_the_exact_cost_first(path, tmp_path, capsys):
+def test_the_report_says_of_what_and_has_the_exact_cost_first(path, tmp_path, capsys, monkeypatch):
     out = tmp_path / "out"
+    monkeypatch.setattr(sys, "argv", ["probi", "cluster", "x.parquet", "-k", "2,3"])
     values = probi(capsys, "cluster", path, "-k", "2,3", *SETTINGS, "-o", out, "--json").json
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "<h1>2 to 3 clusters of 3,000 nodes from x.parquet</h1>" in page
@@ -414,6 +416,7 @@ def test_the_report_says_of_what_and_has_the_exact_cost_first(path, tmp_path, ca
     assert f"3 centers with an expected cost of {exact:,.6g} (exact)." in page
     assert f"the summary alone had estimated {values['cost']:,.6g} ± {rounded(values['standard_error']):,g}" in page
     assert "for another, probi solve summary.probi -k K" in page
+    assert f"probi cluster x.parquet -k 2,3 --seed {values['seed']}<" in page
 
 
 @pytest.mark.slow

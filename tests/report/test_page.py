@@ -418,6 +418,6 @@ def test_nothing_else_is_needed_than_a_result_and_nodes(tmp_path):
     write_report(tmp_path / "r.html", result, X)
     page = (tmp_path / "r.html").read_text("utf-8")
     assert "<h1>2 clusters</h1>" in page
-    assert "probi.solve(nodes, n_clusters=2)" in page
+    assert "probi.solve(nodes, n_clusters=2, random_state=SEED)" in page
     with pytest.raises(InputError, match="The result comes before the nodes"):
         write_report(tmp_path / "r.html", X, result)

@@ -1,5 +1,6 @@
 """report.html of a run."""
 
+import sys
 from pathlib import Path
 
 from probi._notes import rounded
@@ -16,7 +17,7 @@ def write_story(outcome: Outcome, path: Path) -> None:
         title=f"{_numbers(outcome.results)} of {_plural(outcome.summary.n_nodes, 'node')} from {_sources(outcome)}",
         read=_read(outcome),
         settings=_settings(outcome),
-        reproduce=command_line(),
+        reproduce=_command_with_seed(outcome.seed),
         borderline=[]
         if tally is None
         else [Borderline(b.node, b.cluster, b.distance, b.other, b.other_distance) for b in tally.most_between()],
@@ -33,6 +34,13 @@ def write_story(outcome: Outcome, path: Path) -> None:
         features=outcome.space.features,
         original=outcome.space.originals,
     )
+
+
+def _command_with_seed(seed: int) -> str:
+    """The command as it was typed, and the seed that it took where none was."""
+    words = sys.argv[1:]
+    is_said = words[:1] not in (["cluster"], ["solve"]) or any(word.split("=")[0] == "--seed" for word in words)
+    return command_line() if is_said else f"{command_line()} --seed {seed}"
 
 
 def _numbers(results: list[Result]) -> str:

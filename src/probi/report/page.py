@@ -207,7 +207,7 @@ def _short_story(result: Result, scene: Scene) -> Story:
         title=plural(k, "cluster"),
         read={"Nodes": f"{scene.n_nodes:,}", "Features": f"{len(scene.features):,}"},
         settings={},
-        reproduce=f"probi.solve(nodes, n_clusters={k})",
+        reproduce=f"probi.solve(nodes, n_clusters={k}, random_state=SEED)  # with the seed of this run, if it had one",
     )
 
 

@@ -177,6 +177,24 @@ def test_info_of_a_table(path, capsys):
     assert "probability: probability" in text.out.splitlines()
 
 
+def test_info_counts_rows_where_the_files_tell(path, tmp_path, capsys):
+    n_rows = len(COLUMNS["id"])
+    assert probi(capsys, "info", path, *LONG, "--json").json["n_rows"] == n_rows
+    write(tmp_path / "y.parquet", COLUMNS)
+    assert probi(capsys, "info", tmp_path, *LONG, "--json").json["n_rows"] == 2 * n_rows
+    assert f"n rows: {n_rows:,}" in probi(capsys, "info", path, *LONG).out.splitlines()
+    text = write(tmp_path / "z.csv", {"x": [1.0, 2.0]})
+    assert probi(capsys, "info", text, "--json").json["n_rows"] is None
+    assert "n rows" not in probi(capsys, "info", text).out
+
+
+def test_info_of_a_results_folder_is_that_of_its_summary(tmp_path, capsys):
+    out = plain_run(tmp_path, capsys, {"x": [1.0, 2.0, 9.0]})
+    found = probi(capsys, "info", out, "--json").json
+    assert (found["kind"], found["n_nodes"]) == ("summary", 3)
+    assert found == probi(capsys, "info", out / "summary.probi", "--json").json
+
+
 # -- centers ----------------------------------------------------------------------------------------------------------
 
 

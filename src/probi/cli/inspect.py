@@ -64,7 +64,7 @@ def evaluate(
 )
 @opt.reads_nodes
 def info(files: opt.Files, reading: Options, json: opt.Json = False, quiet: opt.Quiet = False) -> None:
-    """Say what a file is: a summary, or a table and how it would be read."""
+    """Say what a file is: a summary, also that of a results folder, or a table and how it would be read."""
     from probi.cli.views import describe
 
     describe(files, reading, json)

@@ -192,12 +192,26 @@ def _is_summary(path: Path) -> bool:
 
 def describe(files: list[str], reading: Options, as_json: bool) -> None:
     """Say what a file is; see :func:`probi.cli.inspect.info`."""
-    if len(files) == 1 and _is_summary(Path(files[0])):
-        print_summary(Path(files[0]), Summary.load(files[0]), as_json)
+    path = Path(files[0])
+    if (path / "summary.probi").is_file() and (path / "centers.parquet").is_file():
+        path /= "summary.probi"  # of a folder of results, whose tables are no data
+    if len(files) == 1 and _is_summary(path):
+        print_summary(path, Summary.load(path), as_json)
         return
     reader = Reader(files, reading)
-    columns = asdict(reader.columns)
-    _print({"files": [str(source) for source in reader.sources]} | columns, as_json)
+    values = {"files": [str(source) for source in reader.sources], "n_rows": _n_rows(reader)}
+    _print(values | asdict(reader.columns), as_json)
+
+
+def _n_rows(reader: Reader) -> int | None:
+    """Rows of all files; None where only reading would tell."""
+    total = 0
+    for file in range(len(reader.sources)):
+        n_rows = reader.opened(file).n_rows
+        if n_rows is None:
+            return None
+        total += n_rows
+    return total
 
 
 def _open_like(

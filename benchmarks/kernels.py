@@ -8,8 +8,8 @@ import probi
 from benchmarks import plain
 from benchmarks.common import best_of
 from benchmarks.data import covertype, random_nodes
-from probi.distances import Assignment
 from probi.medians import certified_medians
+from probi.objective import Assignment
 
 
 def main(data: Path) -> None:

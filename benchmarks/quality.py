@@ -101,7 +101,7 @@ def uniform(nodes: probi.Nodes, k: int, seed: int) -> tuple[float, float]:
     """As many nodes as a summary has, each with the same chance, and weights that keep the mass."""
     chosen = np.random.default_rng(seed).choice(len(nodes), min(200 * k, len(nodes)), replace=False)
     sample = nodes.take(chosen)
-    sample = sample.reweighted(sample.weights * (nodes.mass.sum() / sample.mass.sum()))
+    sample = sample.with_weights(sample.weights * (nodes.mass.sum() / sample.mass.sum()))
     result = probi.solve(sample, k, random_state=seed)
     return result.cost, probi.expected_cost(nodes, result.centers)
 

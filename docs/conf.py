@@ -68,7 +68,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "remove_config_comments": True,
     "image_srcset": ["2x"],
-    "within_subsection_order": "gallery_order.Story",
+    "within_subsection_order": "gallery_order.ReportContext",
     "show_signature": False,
     "plot_gallery": "True",
     "abort_on_example_error": True,

@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 from matplotlib.patheffects import withStroke
 
 import probi
-from probi.io import Space
-from probi.io.otis import otis_table
+from probi.io import Transform
+from probi.io.demo_data import otis_table
 from probi.report import plot_clusters
 
 plt.style.use("probi.report.gallery")
@@ -39,8 +39,8 @@ print(degrees)
 # the storm is probability that is not there.
 #
 # Degrees are not distances, so longitude and latitude become points on a sphere, in
-# kilometres. The clustering happens there, and ``space.originals`` leads back.
-space = Space(("lon", "lat"), lonlat=("lon", "lat"))
+# kilometres. The clustering happens there, and ``space.inverse`` leads back.
+space = Transform(("lon", "lat"), lonlat=("lon", "lat"))
 nodes = space.nodes(degrees)
 result = probi.solve(nodes, n_clusters=6, random_state=7)
 print(result)
@@ -78,7 +78,7 @@ print("At its worst: {vmax} knots at {lat:.1f} north, {lon:.1f} east".format(**w
 # The black line is what happened.
 figure, (chart, strip) = plt.subplots(2, 1, figsize=(7, 7.4), height_ratios=[3.3, 1])
 names = ["lon", "lat"]
-plot_clusters(result, nodes, features=names, original=space.originals, ax=chart)
+plot_clusters(result, nodes, features=names, original=space.inverse, ax=chart)
 halo = [withStroke(linewidth=3.5, foreground="white")]
 text_style = {"textcoords": "offset points", "zorder": 6, "path_effects": halo}
 path = np.array([(row["lon"], row["lat"]) for row in track.values()])

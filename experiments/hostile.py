@@ -115,7 +115,7 @@ def _coreset(nodes: probi.Nodes, k: int, method: str, seed: int) -> tuple[probi.
     size = SIZE_A_CLUSTER * k
     if method == "uniform":
         chosen = nodes.take(np.sort(np.random.default_rng(seed).choice(len(nodes), size, replace=False)))
-        return chosen.reweighted(chosen.weights * (len(nodes) / size)), None
+        return chosen.with_weights(chosen.weights * (len(nodes) / size)), None
     summary = probi.Summary(k, size=size, preset=method, random_state=seed)
     summary.update(nodes)
     return summary.coreset(), summary

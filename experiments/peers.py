@@ -21,7 +21,7 @@ from experiments.records import Records
 KEYS = ("data_set", "stand_in", "k", "peer")
 VALUES = ("seconds", "cost", "excess", "peak_mb", "data_mb", "note")
 RUNS = 3
-MOST_SECONDS = 300
+MAX_SECONDS = 300
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,11 @@ def data_sets(data: Path) -> dict[str, tuple[bool, int, Callable[[], probi.Nodes
 
 def otis_nodes() -> probi.Nodes:
     """Forecasts of hurricane Otis, kilometres on the sphere."""
-    from probi.io.otis import otis_table
-    from probi.io.space import Space
+    from probi.io.demo_data import otis_table
+    from probi.io.transform import Transform
 
     nodes = probi.Nodes.from_table(otis_table(), "long", id=["init", "tau"], features=["lon", "lat"])
-    return Space(("lon", "lat"), ("lon", "lat")).nodes(nodes)
+    return Transform(("lon", "lat"), ("lon", "lat")).nodes(nodes)
 
 
 def uji_nodes(data: Path) -> probi.Nodes | None:
@@ -93,7 +93,7 @@ def uji_nodes(data: Path) -> probi.Nodes | None:
     keys = ["BUILDINGID", "FLOOR", "SPACEID", "RELATIVEPOSITION"]
     table = table.sort_by([(name, "ascending") for name in keys])
     nodes = probi.Nodes.from_table(table, "long", id=keys, features=["WAP*"])
-    return nodes.moved(np.where(nodes.points == 100, -105, nodes.points))
+    return nodes.with_points(np.where(nodes.points == 100, -105, nodes.points))
 
 
 def run(data: Path, records: Records, report: Any) -> None:
@@ -135,9 +135,9 @@ def _run(peer: Peer, nodes: probi.Nodes, k: int) -> dict[str, Any]:
         raise ValueError("could not be installed")
     points = nodes.points if peer.sees == "realizations" else nodes.gravity_centers
     try:
-        return peers.run(python, "run_points.py", points, timeout=MOST_SECONDS, **options)
+        return peers.run(python, "run_points.py", points, timeout=MAX_SECONDS, **options)
     except subprocess.TimeoutExpired:
-        raise ValueError(f"{RUNS} runs took more than {MOST_SECONDS} seconds") from None
+        raise ValueError(f"{RUNS} runs took more than {MAX_SECONDS} seconds") from None
 
 
 def _run_elki(nodes: probi.Nodes, algorithm: str, k: int) -> dict[str, Any]:

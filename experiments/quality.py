@@ -46,7 +46,7 @@ def coreset(nodes: probi.Nodes, method: str, size: int, seed: int) -> probi.Node
     if method == "uniform":
         rng = np.random.default_rng(seed)
         chosen = nodes.take(np.sort(rng.choice(len(nodes), min(size, len(nodes)), replace=False)))
-        return chosen.reweighted(chosen.weights * (len(nodes) / len(chosen)))
+        return chosen.with_weights(chosen.weights * (len(nodes) / len(chosen)))
     summary = probi.Summary(K, size=size, preset=method, random_state=seed)
     summary.update(nodes)
     return summary.coreset()

@@ -12,7 +12,7 @@ import numpy as np
 import probi
 from experiments.datasets import ALL, GROUP, DataSet, rows_of
 from experiments.records import Records
-from probi.coreset import rings
+from probi.coreset import paper
 from probi.solver.problem import draw
 
 KEYS = ("data_set", "stand_in", "reading", "k", "run")
@@ -78,7 +78,7 @@ def once(nodes: probi.Nodes, reading: Reading, k: int, seed: int, size: int | No
 def read_as(reading: Reading, size: int) -> Iterator[None]:
     """Let the paper's reduce follow a reading."""
     at_work = threading.local()  # the nodes that the reduce of a thread loses; several run at a time
-    buckets = rings.buckets
+    buckets = paper.buckets
 
     def buckets_and_lost(labels: Any, distances: Any, spreads: Any, mass: Any) -> Any:
         radius = float((mass * (distances + spreads)).sum() / (8.0 * mass.sum()))
@@ -99,5 +99,5 @@ def read_as(reading: Reading, size: int) -> Iterator[None]:
         chosen = np.flatnonzero(drawn)
         return chosen, drawn[chosen]
 
-    with mock.patch.object(rings, "buckets", buckets_and_lost), mock.patch.object(rings, "draws", draws):
+    with mock.patch.object(paper, "buckets", buckets_and_lost), mock.patch.object(paper, "draws", draws):
         yield

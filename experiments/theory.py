@@ -17,7 +17,7 @@ import probi
 from benchmarks.data import beijing_nodes, random_nodes
 from experiments.peers import otis_nodes
 from experiments.records import Records
-from probi.coreset import importance, kumar, lss, rings
+from probi.coreset import importance, kumar, lss, paper
 from probi.coreset.lss import Promise, bucketed, lss_coreset
 from probi.medians import SPREAD_TOL, certified_medians, measured
 from probi.solver.lloyd import p_lloyd
@@ -159,7 +159,7 @@ def _made(nodes: probi.Nodes, method: str, size: int, epsilon: float, seed: int)
         return _lss(nodes, epsilon, seed)
     if method == "uniform":
         return _uniform(nodes, size, rng)
-    return {"default": importance.reduce, "paper": rings.reduce}[method]([nodes], size, K, rng)
+    return {"default": importance.reduce, "paper": paper.reduce}[method]([nodes], size, K, rng)
 
 
 def _steps(data: Path, records: Records, report: Callable[[str], None]) -> None:
@@ -180,7 +180,7 @@ def _steps(data: Path, records: Records, report: Callable[[str], None]) -> None:
 
     medians = {
         "theory": lambda: lss.approximate_medians(bare(), promise, np.random.default_rng(0))[1],
-        "paper": lambda: rings._medians(bare(), np.random.default_rng(0))[1],
+        "paper": lambda: paper._medians(bare(), np.random.default_rng(0))[1],
         "default": lambda: certified_medians(bare(), SPREAD_TOL)[1],
     }
     for method, compute in medians.items():
@@ -190,7 +190,7 @@ def _steps(data: Path, records: Records, report: Callable[[str], None]) -> None:
     best = probi.solve(places, STEPS_K, random_state=0).cost
     around = {
         "theory": lambda: lss.bicriteria_centers(places, STEPS_K, promise, np.random.default_rng(0)),
-        "paper": lambda: p_lloyd(places, seed_as_in_paper(places, STEPS_K, np.random.default_rng(0)), rings.MAX_ITER)[
+        "paper": lambda: p_lloyd(places, seed_as_in_paper(places, STEPS_K, np.random.default_rng(0)), paper.MAX_ITER)[
             0
         ],
     }
@@ -230,7 +230,7 @@ def _best(compute: Callable[[], Any]) -> tuple[float, Any]:
 
 def _uniform(nodes: probi.Nodes, size: int, rng: np.random.Generator) -> probi.Nodes:
     chosen = nodes.take(np.sort(rng.choice(len(nodes), size, replace=False)))
-    return chosen.reweighted(chosen.weights * (len(nodes) / size))
+    return chosen.with_weights(chosen.weights * (len(nodes) / size))
 
 
 def _growth(records: Records, report: Callable[[str], None]) -> None:

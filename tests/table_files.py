@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import probi.io
 from probi import Nodes
 from probi.io import chunks
-from probi.io import csv as csv_reader
+from probi.io import csv_file as csv_reader
 
 LAYOUTS = ("points", "groups", "long", "nested", "nested columns")
 FORMATS = ("parquet", "csv", "csv.gz", "arrow", "arrows")

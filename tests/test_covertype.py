@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import probi
-from probi.distances import Assignment
+from probi.objective import Assignment
 
 # Best costs found so far, and what the paper's table of means has for P-LLOYD++.
 BEST = {10: 4.318e7, 20: 3.475e7, 30: 3.090e7}

@@ -127,7 +127,7 @@ def test_8_coresets_unite_and_compose(seed):
 
     def sampled(nodes, n):
         chosen = rng.choice(len(nodes), n, replace=False)
-        return nodes.take(chosen).reweighted(nodes.weights[chosen] * len(nodes) / n)
+        return nodes.take(chosen).with_weights(nodes.weights[chosen] * len(nodes) / n)
 
     wholes = [_nodes(seed), _nodes(seed + 100)]
     parts = [sampled(nodes, 30) for nodes in wholes]
@@ -142,7 +142,7 @@ def test_8_coresets_unite_and_compose(seed):
 def test_9_nothing_is_computed_twice(seed):
     nodes = _nodes(seed)
     medians, spreads, lower = certified_medians(nodes, SPREAD_TOL)
-    some = nodes.take([5, 3, 3]).reweighted([7.0, 0.5, 2.0])
+    some = nodes.take([5, 3, 3]).with_weights([7.0, 0.5, 2.0])
     for kept, known in zip(certified_medians(some, SPREAD_TOL), (medians, spreads, lower), strict=True):
         np.testing.assert_array_equal(kept, known[[5, 3, 3]])
     assert any(name.startswith("medians") for name in some._statistics)  # known without computing

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 import probi
 from probi import InputError, geo
-from probi.io import Space
+from probi.io import Transform
 
 lons = st.floats(-180, 180, allow_subnormal=False)
 lats = st.floats(-90, 90, allow_subnormal=False)
@@ -66,9 +66,9 @@ def test_the_axes():
 
 def test_the_same_as_of_files():
     some = around((7.0, 50.0), 3000, 50)
-    space = Space(("lon", "lat"), ("lon", "lat"))
+    space = Transform(("lon", "lat"), ("lon", "lat"))
     assert geo.to_sphere(some).tolist() == space.coordinates(some).tolist()
-    assert geo.from_sphere(0.9 * geo.to_sphere(some)).tolist() == space.originals(0.9 * geo.to_sphere(some)).tolist()
+    assert geo.from_sphere(0.9 * geo.to_sphere(some)).tolist() == space.inverse(0.9 * geo.to_sphere(some)).tolist()
 
 
 def test_the_figures_that_are_stated_about_straight_distances():

@@ -99,4 +99,4 @@ def test_a_notebook_is_told_and_who_wants_quiet_is_not(tmp_path):
     in_notebook = "import sys; sys.modules['ipykernel'] = sys" + VARIANCES
     _, errors = start(in_notebook, tmp_path / "a").communicate(timeout=300)
     assert re.fullmatch(r"probi: compiling kernels .*\nprobi: compiled in \d+ seconds\.\n", errors)
-    assert output(start(f"from probi.cli.talk import Talk; Talk(quiet=True)\n{in_notebook}", tmp_path / "b"))
+    assert output(start(f"from probi.cli.console import Console; Console(quiet=True)\n{in_notebook}", tmp_path / "b"))

@@ -113,7 +113,7 @@ def test_parts_carry_what_was_computed():
             assert_array_equal(carried, computed[index])
     joined = Nodes.concat([whole[1:], whole[:1]])
     assert_array_equal(joined.statistic("pair", never)[0], [1, 2, 0])
-    assert_array_equal(whole.reweighted([1, 1, 1]).statistic("pair", never)[1], pair[1])
+    assert_array_equal(whole.with_weights([1, 1, 1]).statistic("pair", never)[1], pair[1])
 
 
 @pytest.mark.slow

@@ -144,7 +144,7 @@ def test_points_and_their_dtype_decide(dtype):
     assert Nodes.from_gaussian(np.zeros((1, 2), dtype), 1.0).dtype == dtype
     assert Nodes.from_matrix(POINTS.astype(dtype), CHANCES).dtype == dtype
     assert three(dtype).scaled([2.0, 3.0]).dtype == dtype
-    assert three(dtype).reweighted([1, 1, 1]).dtype == dtype
+    assert three(dtype).with_weights([1, 1, 1]).dtype == dtype
 
 
 def test_arrays_in_another_order_are_the_same_nodes():
@@ -168,7 +168,7 @@ MADE_IN_MANY_WAYS = {
     "take": lambda: three().take([2, 0]),
     "concat": lambda: Nodes.concat([three(), three()]),
     "scaled": lambda: three().scaled(2.0),
-    "reweighted": lambda: three().reweighted([1.0, 1.0, 1.0]),
+    "with_weights": lambda: three().with_weights([1.0, 1.0, 1.0]),
     "pickle": lambda: pickle.loads(pickle.dumps(three())),
 }
 
@@ -185,7 +185,7 @@ def test_arrays_are_read_only(way):
 def test_statistics_of_parts_are_read_only_too(way):
     whole = MADE_IN_MANY_WAYS[way]()
     assert_same_statistics(whole, whole)
-    for some in (whole[0:2], whole.take([0, 1]), whole.reweighted(whole.weights), Nodes.concat([whole, whole])):
+    for some in (whole[0:2], whole.take([0, 1]), whole.with_weights(whole.weights), Nodes.concat([whole, whole])):
         for name in STATISTICS:
             with pytest.raises(ValueError, match="read-only"):
                 getattr(some, name)[0] = 0
@@ -400,10 +400,10 @@ def test_scaled_beyond_the_largest_number_is_refused(dtype):
 def test_reweighted_changes_weights_and_mass_only():
     whole = three()
     before = whole.mass, whole.gravity_centers
-    part = whole.reweighted([5, 0, 7])
+    part = whole.with_weights([5, 0, 7])
     assert_array_equal(part.weights, [5, 0, 7])
     assert_array_equal(part.mass, [5, 0, 7])
-    assert_array_equal(part.reweighted([1, 1, 1]).mass, [1, 0.5, 1])
+    assert_array_equal(part.with_weights([1, 1, 1]).mass, [1, 0.5, 1])
     assert part.gravity_centers is before[1]
     assert whole.mass is before[0]
     assert_array_equal(part.ids, whole.ids)

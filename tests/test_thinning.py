@@ -215,7 +215,7 @@ def test_no_center_sees_more_than_the_certified_bound(case, most, seed, candidat
     points, chances = zip(*node, strict=True)
     nodes = Nodes(np.array(points), np.array(chances), [0, len(node)])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("probi._thinning.CANDIDATES", candidates)
+        patch.setattr("probi.thinning.CANDIDATES", candidates)
         thin, bounds = nodes.thin(most, random_state=seed, return_bounds=True)
     for center in centers:
         kept = list(zip(thin.points.tolist(), thin.probabilities.tolist(), strict=True))

@@ -38,14 +38,14 @@ class Tree:
         return self.cell_of[self.leaves(rows)]
 
 
-def grown(rows, used=None, mass=None, most_cells=4):
+def grown(rows, used=None, mass=None, max_cells=4):
     """Grow a tree over some rows."""
     order = np.arange(len(rows)) if used is None else np.array(used)
     mass = np.ones(len(order)) if mass is None else np.array(mass, float)
     m = len(order)
     features, thresholds, firsts = np.empty(2 * m, np.uint64), np.empty(2 * m, np.float64), np.empty(2 * m, np.uint64)
     leaf_of, cell_of = np.full(2 * m, -1, np.int32), np.empty(m, np.int32)
-    n_leaves, n_cells = tree.grow(rows, mass, order, most_cells, features, thresholds, firsts, leaf_of, cell_of)
+    n_leaves, n_cells = tree.grow(rows, mass, order, max_cells, features, thresholds, firsts, leaf_of, cell_of)
     return Tree(features, thresholds, firsts, leaf_of, cell_of[:n_leaves], n_cells, order, mass)
 
 
@@ -74,25 +74,25 @@ some_cells = st.integers(1, 8)
 
 
 @given(rows_and_used(), some_cells)
-def test_the_order_is_a_permutation_and_masses_move_along(data, most_cells):
+def test_the_order_is_a_permutation_and_masses_move_along(data, max_cells):
     rows, used, mass = data
-    made = grown(rows, used, mass, most_cells)
+    made = grown(rows, used, mass, max_cells)
     assert sorted(zip(made.order.tolist(), made.mass.tolist(), strict=True)) == sorted(zip(used, mass, strict=True))
 
 
 @given(rows_and_used(), some_cells)
-def test_there_are_as_many_cells_as_asked_for_or_one_for_each_place(data, most_cells):
+def test_there_are_as_many_cells_as_asked_for_or_one_for_each_place(data, max_cells):
     rows, used, mass = data
-    made = grown(rows, used, mass, most_cells)
+    made = grown(rows, used, mass, max_cells)
     n_places = len(np.unique(rows[used], axis=0))
-    assert made.n_cells == min(most_cells, n_places)
+    assert made.n_cells == min(max_cells, n_places)
     assert_array_equal(np.unique(made.cell_of), np.arange(made.n_cells))
 
 
 @given(rows_and_used(), some_cells)
-def test_rows_stand_in_the_order_of_the_leaves_they_descend_to(data, most_cells):
+def test_rows_stand_in_the_order_of_the_leaves_they_descend_to(data, max_cells):
     rows, used, mass = data
-    made = grown(rows, used, mass, most_cells)
+    made = grown(rows, used, mass, max_cells)
     leaves = made.leaves(rows)
     assert (np.diff(leaves[made.order]) >= 0).all()
     assert_array_equal(np.unique(leaves[made.order]), np.arange(len(made.cell_of)))  # no leaf is empty
@@ -100,9 +100,9 @@ def test_rows_stand_in_the_order_of_the_leaves_they_descend_to(data, most_cells)
 
 
 @given(rows_and_used(), some_cells)
-def test_a_leaf_holds_a_few_rows_or_equal_ones(data, most_cells):
+def test_a_leaf_holds_a_few_rows_or_equal_ones(data, max_cells):
     rows, used, mass = data
-    made = grown(rows, used, mass, most_cells)
+    made = grown(rows, used, mass, max_cells)
     leaves = made.leaves(rows)[used]
     for leaf in range(len(made.cell_of)):
         inside = rows[used][leaves == leaf]
@@ -112,23 +112,23 @@ def test_a_leaf_holds_a_few_rows_or_equal_ones(data, most_cells):
 def test_a_few_rows_far_away_are_cut_off_first():
     rows = np.random.default_rng(0).normal(size=(1000, 2)).astype(np.float64)
     rows[[17, 400]] = [50.0, 0.0]
-    assert_array_equal(np.flatnonzero(grown(rows, most_cells=2).cells(rows) == 1), [17, 400])
+    assert_array_equal(np.flatnonzero(grown(rows, max_cells=2).cells(rows) == 1), [17, 400])
 
 
 def test_the_cell_with_the_largest_cost_is_cut():
     rows = np.repeat([-1.0, 1.0, 100.0, 100.5], 10)[:, None].astype(np.float64)
-    assert_array_equal(grown(rows, most_cells=3).cells(rows)[::10], [0, 1, 2, 2])
+    assert_array_equal(grown(rows, max_cells=3).cells(rows)[::10], [0, 1, 2, 2])
 
 
 def test_mass_counts_for_the_cost_of_a_cell():
     rows = np.repeat([-1.0, 1.0, 100.0, 100.5], 10)[:, None].astype(np.float64)
     mass = np.repeat([1.0, 1.0, 9.0, 9.0], 10)
-    assert_array_equal(grown(rows, mass=mass, most_cells=3).cells(rows)[::10], [0, 0, 1, 2])
+    assert_array_equal(grown(rows, mass=mass, max_cells=3).cells(rows)[::10], [0, 0, 1, 2])
 
 
 def test_cells_are_cut_along_the_feature_that_varies_most():
     rows = np.array([(x, 5.0 * y) for x in range(4) for y in range(4)], np.float64)
-    assert_array_equal(grown(rows, most_cells=2).cells(rows), (rows[:, 1] > 5.0).astype(int))
+    assert_array_equal(grown(rows, max_cells=2).cells(rows), (rows[:, 1] > 5.0).astype(int))
 
 
 def test_neighbours_in_the_order_are_close():
@@ -163,9 +163,9 @@ def test_ranges_of_rows_are_left_alone_by_others():
 
 
 @given(rows_and_used(), some_cells, st.data())
-def test_each_used_row_is_in_one_cell_and_cells_are_ranges_of_the_order(data, most_cells, more):
+def test_each_used_row_is_in_one_cell_and_cells_are_ranges_of_the_order(data, max_cells, more):
     rows, some, mass = data
-    made = grown(rows, some, mass, most_cells)
+    made = grown(rows, some, mass, max_cells)
     used = sorted({*some, *more.draw(st.lists(st.integers(0, len(rows) - 1)))})
     leaves = made.leaves(rows)
     order, borders, cells = sorted_by_leaf(made, leaves, used)
@@ -182,9 +182,9 @@ def test_each_used_row_is_in_one_cell_and_cells_are_ranges_of_the_order(data, mo
 
 
 @given(rows_and_used(), some_cells, st.booleans())
-def test_distances_and_costs_of_cells_match_the_definition(data, most_cells, has_spreads):
+def test_distances_and_costs_of_cells_match_the_definition(data, max_cells, has_spreads):
     rows, used, mass = data
-    made = grown(rows, used, mass, most_cells)
+    made = grown(rows, used, mass, max_cells)
     order, borders, _ = sorted_by_leaf(made, made.leaves(rows), used)
     n_space = rows.shape[1] - has_spreads
     masses = np.zeros(len(rows))

@@ -24,8 +24,8 @@ def contracts() -> list[dict]:
 
 def layers() -> list[list[str]]:
     """Modules of each layer, the highest one first."""
-    (found,) = (contract["layers"] for contract in contracts() if contract["type"] == "layers")
-    return [[name.strip(" ()").removeprefix("probi.") for name in layer.split("|")] for layer in found]
+    whole = next(contract["layers"] for contract in contracts() if contract["type"] == "layers")
+    return [[name.strip(" ()").removeprefix("probi.") for name in layer.split("|")] for layer in whole]
 
 
 def packages() -> dict[str, list[str]]:

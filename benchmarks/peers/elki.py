@@ -17,7 +17,7 @@ from benchmarks.peers import ENVIRONMENTS
 
 JARS = ("elki", "trove-3", "batik-all")
 FOLDER = Path("/usr/share/java")
-MOST_SECONDS = 120
+MAX_SECONDS = 120
 
 
 def jars() -> Path | None:
@@ -54,15 +54,15 @@ def run(realizations: np.ndarray, algorithm: str, n_clusters: int, seed: int) ->
         command += ["-kmeans.seed", str(seed)] if algorithm == "CKMeans" else []
         start = time.perf_counter()
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        watch = threading.Timer(MOST_SECONDS, process.kill)
+        watch = threading.Timer(MAX_SECONDS, process.kill)
         watch.start()
         said = process.stdout.read() if process.stdout else ""
         watch.cancel()
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         whole = time.perf_counter() - start
-        if whole >= MOST_SECONDS:
-            raise ValueError(f"stopped after {MOST_SECONDS} seconds")
+        if whole >= MAX_SECONDS:
+            raise ValueError(f"stopped after {MAX_SECONDS} seconds")
         found = re.search(rf"{algorithm}\.runtime: (\d+) ms", said)
         means = [_mean(file) for file in sorted(out.glob("cluster_*.txt"))] if out.is_dir() else []
     if not means:

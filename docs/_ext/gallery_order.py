@@ -3,7 +3,7 @@
 ORDER = ("hurricane", "sensors", "imputation", "outliers", "elbow", "drift", "sites", "covertype")
 
 
-class Story:
+class ReportContext:
     """Sort key of sphinx-gallery: place in ORDER; what is not named there comes last, by name."""
 
     def __init__(self, folder: str) -> None:

@@ -15,16 +15,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from probi._thinning import ThinningBounds
-    from probi.distances import assign, expected_cost, expected_distances
     from probi.errors import InputError, InputWarning, MissingExtraError, ProbiError, SolverWarning
     from probi.estimators import PROBI, PLloyd
     from probi.medians import one_medians
     from probi.nodes import Nodes
+    from probi.objective import assign, expected_cost, expected_distances
     from probi.solver.result import Clusters, Evaluation, Result
     from probi.solver.solve import solve
     from probi.summary import Summary
-    from probi.window import Window
+    from probi.summary.window import Window
+    from probi.thinning import ThinningBounds
 
 __version__ = "0.1.0.dev0"
 __all__ = [
@@ -54,8 +54,8 @@ __all__ = [
 _MODULES = {
     name: module
     for module, names in {
-        "probi._thinning": ("ThinningBounds",),
-        "probi.distances": ("assign", "expected_cost", "expected_distances"),
+        "probi.thinning": ("ThinningBounds",),
+        "probi.objective": ("assign", "expected_cost", "expected_distances"),
         "probi.errors": ("InputError", "InputWarning", "MissingExtraError", "ProbiError", "SolverWarning"),
         "probi.estimators": ("PROBI", "PLloyd"),
         "probi.medians": ("one_medians",),
@@ -63,7 +63,7 @@ _MODULES = {
         "probi.solver.result": ("Clusters", "Evaluation", "Result"),
         "probi.solver.solve": ("solve",),
         "probi.summary": ("Summary",),
-        "probi.window": ("Window",),
+        "probi.summary.window": ("Window",),
     }.items()
     for name in names
 }

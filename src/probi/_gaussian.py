@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from probi._checks import as_array, as_floats
 from probi._random import generator
 from probi.errors import InputError
+from probi.validation import as_array, as_floats
 
 Array = NDArray[Any]
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 
 # Rows and columns that are shown of what is long.
-MOST_ROWS, MOST_COLUMNS = 20, 8
+MAX_ROWS, MAX_COLUMNS = 20, 8
 
 
 def table(caption: str, rows: Sequence[Sequence[str]], header: Sequence[str] = ()) -> str:

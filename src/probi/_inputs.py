@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from probi._checks import as_array
 from probi.errors import InputError
 from probi.nodes import Nodes
+from probi.validation import as_array
 
 
 def as_nodes(X: Any) -> Nodes:

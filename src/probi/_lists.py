@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from probi._checks import as_floats
 from probi._notes import counted
 from probi.errors import InputError
+from probi.validation import as_floats
 
 Array = NDArray[Any]
 

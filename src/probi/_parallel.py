@@ -22,7 +22,7 @@ Range = tuple[int, int]
 THREAD_VARIABLES = ("PROBI_NUM_THREADS", "OMP_NUM_THREADS")
 
 # More threads than this never helped a loop that waits for memory; idle ones are never started.
-MOST_THREADS = 64
+MAX_THREADS = 64
 
 _n_jobs: ContextVar[int | None] = ContextVar("n_jobs", default=None)
 _inside = threading.local()
@@ -58,7 +58,7 @@ def n_threads() -> int:
         n_jobs = -1
     if n_jobs == 0:
         raise InputError(f"{name} is 0. Give the number of threads, -1 for one a core, or leave it out.")
-    return min(MOST_THREADS, n_jobs if n_jobs > 0 else max(1, _n_cores() + 1 + n_jobs))
+    return min(MAX_THREADS, n_jobs if n_jobs > 0 else max(1, _n_cores() + 1 + n_jobs))
 
 
 def _parse(variable: str, text: str) -> int:
@@ -167,7 +167,7 @@ def _threads() -> ThreadPoolExecutor:
     global _pool
     with _lock:
         if _pool is None:
-            _pool = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="probi")
+            _pool = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="probi")
         return _pool
 
 

@@ -15,9 +15,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from probi import _parallel
 from probi._inputs import as_nodes, holds_realizations
 from probi._random import seed_of
-from probi.distances import assign, expected_cost, expected_distances
 from probi.errors import InputError
 from probi.nodes import Nodes
+from probi.objective import assign, expected_cost, expected_distances
 from probi.solver.progress import Progress
 from probi.solver.result import Result
 from probi.solver.solve import contradiction, contradictory, few_distinct, finished, solved
@@ -181,7 +181,7 @@ class _KMedian(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, 
         factors = np.asarray(sample_weight, dtype=np.float64)
         if factors.shape not in ((), (len(nodes),)):
             raise InputError(f"sample_weight has shape {factors.shape}, but there are {len(nodes)} nodes.")
-        return nodes.reweighted(nodes.weights * factors)
+        return nodes.with_weights(nodes.weights * factors)
 
     def _check_n_features_of(self, nodes: Nodes, reset: bool) -> None:
         if reset:

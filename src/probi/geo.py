@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from probi._checks import as_array
 from probi.errors import InputError
+from probi.validation import as_array
 
 __all__ = ["from_plane", "from_sphere", "to_plane", "to_sphere"]
 

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from probi import _parallel
-from probi._checks import frozen
 from probi._inputs import as_nodes
 from probi._kernels import medians as kernels
 from probi._kernels import pull
 from probi.errors import InputError, SolverWarning
 from probi.nodes import GRAIN, Nodes
+from probi.validation import frozen
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 HUGE = 4 * GRAIN
 
 # The certificate closes linearly with the gradient; what has not closed by then is at the end of float64.
-MOST_EVALUATIONS = 200
+MAX_EVALUATIONS = 200
 
 # Spreads and their lower bounds meet within this. Tighter medians changed no solution; 1e-2 takes a third of the time
 # of 1e-4 on Covertype, and the lower bound of a cost is then at most 1 % too low.
@@ -113,7 +113,7 @@ def _compute(nodes: Nodes, tol: float) -> tuple[Array, Floats, Floats]:
     if len(chosen):
         pieces = _parallel.ranges(len(chosen), 1 + len(nodes) * GRAIN // nodes.points.size)
         _parallel.run(
-            kernels.searched_medians, pieces, *arrays, tol, MOST_EVALUATIONS, chosen, medians, spreads, lower
+            kernels.searched_medians, pieces, *arrays, tol, MAX_EVALUATIONS, chosen, medians, spreads, lower
         )  # fmt: skip
     for node in np.flatnonzero(np.diff(nodes.offsets) >= skip_from):
         medians[node], spreads[node], lower[node] = _huge_median(nodes, int(node), tol)
@@ -133,7 +133,7 @@ def _huge_median(nodes: Nodes, node: int, tol: float) -> tuple[Floats, float, fl
     kernels.huge_begin(local, chances, total, work, state, last - first)
     if exact >= 0:
         kernels.huge_begin_on_base(work, state)
-    for _ in range(MOST_EVALUATIONS):
+    for _ in range(MAX_EVALUATIONS):
         out, row, distance = _summed_pull(local, chances, work[kernels.TRIAL : kernels.TRIAL + 1].copy())
         if kernels.huge_advance(local, total, tol, out, row, distance, work, state):
             break

@@ -10,7 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from probi import _html, _notes, _parallel
-from probi._checks import (
+from probi._kernels import statistics
+from probi._notes import counted
+from probi._random import seed_of
+from probi.errors import InputError, InputWarning
+from probi.thinning import Thinned, ThinningBounds, allowed_realizations, thinned
+from probi.validation import (
     as_floats,
     as_ids,
     as_index,
@@ -25,11 +30,6 @@ from probi._checks import (
     warn_of_rounding,
     without_rounding,
 )
-from probi._kernels import statistics
-from probi._notes import counted
-from probi._random import seed_of
-from probi._thinning import Thinned, ThinningBounds, most_realizations, thinned
-from probi.errors import InputError, InputWarning
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -447,7 +447,7 @@ class Nodes:
         >>> nodes, nodes.ids
         (Nodes(2 nodes, 3 realizations (1 to 2 a node), 2 features, float64, mass 2), array(['a', 'b'], dtype=object))
         """
-        from probi.tables.whole import arrays_of
+        from probi.tables.from_table import arrays_of
 
         return cls(
             *arrays_of(
@@ -697,9 +697,9 @@ class Nodes:
         if values.dtype.kind not in "fiub" or not np.isfinite(values).all():
             raise InputError("Factors must be finite numbers.")
         with np.errstate(over="ignore"):
-            return self.moved((self.points * values.astype(np.float64)).astype(self.dtype))
+            return self.with_points((self.points * values.astype(np.float64)).astype(self.dtype))
 
-    def moved(self, points: ArrayLike) -> Self:
+    def with_points(self, points: ArrayLike) -> Self:
         """The same nodes with other points.
 
         Parameters
@@ -717,7 +717,7 @@ class Nodes:
         >>> import numpy as np
         >>> import probi
         >>> nodes = probi.Nodes.from_dense([[[1.0], [100.0]]])
-        >>> nodes.moved(np.log10(nodes.points)).gravity_centers
+        >>> nodes.with_points(np.log10(nodes.points)).gravity_centers
         array([[1.]])
         """
         places = frozen(as_floats(points, "points", 2, self.dtype))
@@ -770,7 +770,7 @@ class Nodes:
         >>> probi.Nodes.from_groups(readings, 10_000).thin(32, random_state=0)
         Nodes(5 nodes, 159 realizations (31 to 32 a node), 3 features, float64, mass 5)
         """
-        most = most_realizations(max_realizations, epsilon)
+        most = allowed_realizations(max_realizations, epsilon)
         found, nodes = self.thinned(most, seed_of(random_state) % 2**64, 0, return_bounds)
         if not return_bounds:
             return nodes
@@ -788,7 +788,7 @@ class Nodes:
         arrays["total_probabilities"] = frozen(found.totals)
         return found, self._trusted(**self._parts() | arrays | {"statistics": {}})
 
-    def reweighted(self, weights: ArrayLike) -> Self:
+    def with_weights(self, weights: ArrayLike) -> Self:
         """The same nodes with other weights; what was computed of them is kept.
 
         Parameters
@@ -804,7 +804,7 @@ class Nodes:
         Examples
         --------
         >>> import probi
-        >>> probi.Nodes.from_points([[0.0], [1.0]]).reweighted([3, 1]).mass
+        >>> probi.Nodes.from_points([[0.0], [1.0]]).with_weights([3, 1]).mass
         array([3., 1.])
         """
         kept = {name: value for name, value in dict(self._statistics).items() if name != "mass"}
@@ -825,7 +825,7 @@ class Nodes:
         >>> table.column_names
         ['id', 'weight', 'points', 'probability']
         """
-        from probi.tables.layouts import to_table
+        from probi.tables.to_table import to_table
 
         return to_table(self)
 
@@ -856,7 +856,7 @@ class Nodes:
 
     def _repr_html_(self) -> str:
         """Show the first nodes in a notebook."""
-        shown, d = min(len(self), _html.MOST_ROWS // 2), min(self.n_features, _html.MOST_COLUMNS)
+        shown, d = min(len(self), _html.MAX_ROWS // 2), min(self.n_features, _html.MAX_COLUMNS)
         middles = self[:shown].gravity_centers[:, :d]
         rows = [
             [

@@ -30,7 +30,7 @@ SETTINGS = ("--layout", "long", "--size", "40", "--n-init", "2", "--seed", "5")
 def no_report(request, monkeypatch):
     """The report takes longest, and has tests of its own; where it matters a test asks for it by a mark."""
     if "report" not in request.node.name:
-        monkeypatch.setattr("probi.cli.story.write_story", lambda outcome, path: None)
+        monkeypatch.setattr("probi.cli.report_context.write_run_report", lambda outcome, path: None)
 
 
 @pytest.fixture
@@ -282,7 +282,7 @@ def test_scales(tmp_path, capsys, scale):
     scales = np.array(list(values["scale"].values()))
     assert list(values["scale"]) == ["x0", "x1"]
     assert_allclose(scales, expected, rtol=1e-9)
-    scaled = NODES.moved(points / scales)
+    scaled = NODES.with_points(points / scales)
     result = solve(summary_of(scaled), 3, n_init=2, random_state=5)
     assert_allclose(centers_in(out), result.centers * scales, rtol=1e-12)
     assert values["cost"] == pytest.approx(result.cost, rel=1e-9)

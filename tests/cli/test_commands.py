@@ -13,12 +13,12 @@ from table_files import as_nodes, assert_same, columns_of, options_of, read_node
 
 import probi as library
 from probi import Nodes, Summary, expected_cost, solve
-from probi.cli.outcome import Outcome
+from probi.cli.results import Results
 from probi.io.chunks import open_file
 from probi.io.options import Options
 from probi.io.reading import MEANING, as_before
 from probi.io.sources import find_sources
-from probi.io.space import Space
+from probi.io.transform import Transform
 from probi.solver.solve import contradiction
 from probi.tables.columns import Columns
 
@@ -34,7 +34,7 @@ PLACES = np.column_stack(list(CENTERS.values()))
 @pytest.fixture(autouse=True)
 def no_report(monkeypatch):
     """It takes longest, and has tests of its own."""
-    monkeypatch.setattr("probi.cli.story.write_story", lambda outcome, path: None)
+    monkeypatch.setattr("probi.cli.report_context.write_run_report", lambda outcome, path: None)
 
 
 @pytest.fixture
@@ -227,9 +227,9 @@ def test_centers_are_in_the_space_of_what_they_are_evaluated_on(path, summarized
         on_data = probi(capsys, "evaluate", path, "--centers", out / name, *options, "--json").json
         assert on_data["cost"] == run["solutions"][0]["exact_cost"]
     plain = summarized("plain.probi", "-q")
-    originals = np.column_stack([pq.read_table(out / "centers.parquet")[name] for name in ("x0", "x1")])
+    inverse = np.column_stack([pq.read_table(out / "centers.parquet")[name] for name in ("x0", "x1")])
     on_plain = probi(capsys, "evaluate", plain, "--centers", out / name, "--json").json
-    assert on_plain["cost"] == pytest.approx(Summary.load(plain).evaluate(originals).cost, rel=1e-9)
+    assert on_plain["cost"] == pytest.approx(Summary.load(plain).evaluate(inverse).cost, rel=1e-9)
 
 
 def test_evaluate_a_summary_with_other_features(summarized, tmp_path, capsys):
@@ -320,7 +320,7 @@ def test_files_are_read_as_the_run_of_the_centers_read_its_own(tmp_path, capsys,
     assert values["reading"] == {
         "layout": "long", "group_size": None, "features": ["lon", "lat"], "id": ["trip"], "probability": "share",
         "weight": None, "lonlat": ["lon", "lat"], "probabilities": "keep", "id_per_file": False, "missing": "error",
-        "on_bad": "stop", "max_bad": 0.1, "gather": False, "decimal": None, "most_node_rows": 100_000,
+        "on_bad": "stop", "max_bad": 0.1, "gather": False, "decimal": None, "max_node_rows": 100_000,
     }  # fmt: skip
     assert pq.read_table(out / "assignment.parquet")["trip"].to_pylist() == [1, 2, 3, 4]
     for options in ((), TRIPS):
@@ -394,7 +394,7 @@ def test_numbers_below_a_million_have_no_exponent(capsys):
     summary = Summary(1, random_state=0)
     summary.update(Nodes.from_points([[0.0], [400_000.0]]))
     found = replace(solve(summary, 1, random_state=0), standard_error=341.0)
-    Outcome(summary, Space(("x",)), [found, found], {}, 0, {}).tell(as_json=False)
+    Results(summary, Transform(("x",)), [found, found], {}, 0, {}).tell(as_json=False)
     shown = capsys.readouterr().out
     assert "cost 400,000 ± 340" in shown
     assert "e+" not in shown
@@ -448,7 +448,7 @@ def test_centers_in_degrees_without_their_run(tmp_path, capsys):
 def test_assign_takes_the_features_of_the_centers(path, tmp_path, capsys):
     centers = write(tmp_path / "centers.csv", {"x1": [-5.0, 5.0]})
     values = probi(capsys, "evaluate", path, *LONG, "--centers", centers, "--json").json
-    one = NODES.moved(NODES.points[:, 1:])
+    one = NODES.with_points(NODES.points[:, 1:])
     assert values["cost"] == pytest.approx(expected_cost(one, [[-5.0], [5.0]]), rel=1e-12)
 
 
@@ -551,7 +551,7 @@ def test_convert_to_npy(tmp_path, capsys, layout):
 @pytest.mark.parametrize("weights", [[1.0] * 40 + [2.0] * 40, [2.0] * 40 + [1.0] * 40])
 @pytest.mark.parametrize("layout", ["points", "long", "nested"])
 def test_weights_that_begin_or_end_late_are_kept(tmp_path, capsys, monkeypatch, layout, weights):
-    monkeypatch.setattr("probi.io.chunks.MOST_ROWS", 10)
+    monkeypatch.setattr("probi.io.chunks.MAX_ROWS", 10)
     path = write(tmp_path / "x.parquet", {"x": np.arange(80.0), "weight": weights})
     for file in ("y.parquet", "y.csv"):
         options = ("--weight", "weight", "--to", layout, "-o", tmp_path / file, "-q")

@@ -13,7 +13,7 @@ import pytest
 from commands import Ran, command, probi, probi_process
 from table_files import write
 
-from probi.io.otis import otis_table
+from probi.io.demo_data import otis_table
 
 # As people have it: what is printed waits, and may fail only at the very end.
 BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
@@ -54,12 +54,12 @@ def test_the_exit_code_of_the_process(path):
 # A bar at once, and batches that come slowly.
 SLOW = """
 import sys, time
-from probi.cli import app, talk
-from probi.io import csv
-csv.BLOCK = 4000
-talk.PATIENCE_SECONDS = 0.0
-update = talk.Progress.update
-talk.Progress.update = lambda *values: (update(*values), time.sleep(0.02))
+from probi.cli import app, console
+from probi.io import csv_file
+csv_file.BLOCK = 4000
+console.PATIENCE_SECONDS = 0.0
+update = console.Progress.update
+console.Progress.update = lambda *values: (update(*values), time.sleep(0.02))
 sys.exit(app.run(sys.argv[1:]))
 """
 

@@ -256,7 +256,7 @@ def test_assign_is_the_same_as_here(spark, layout):
     assert found.columns == ["id", "cluster", "expected_distance", "next_cluster", "next_distance"]
     rows = {row.id: row for row in found.collect()}
     assert_array_equal([rows[id].cluster for id in nodes.ids], probi.assign(nodes, CENTERS))
-    distances = np.sort(probi.distances.expected_distances(nodes, CENTERS), axis=1)
+    distances = np.sort(probi.objective.expected_distances(nodes, CENTERS), axis=1)
     assert [rows[id].next_distance for id in nodes.ids] == pytest.approx(distances[:, 1] / nodes.total_probabilities)
 
 
@@ -289,7 +289,7 @@ def test_assign_knows_groups_by_their_order(spark):
         on_spark.assign(frame, CENTERS, features=["x0", "x1"], group_size=GROUP)
     found = on_spark.assign(frame, CENTERS, group_size=GROUP, order="place").collect()
     nodes = as_nodes(plain)
-    expected = probi.distances.expected_distances(nodes, CENTERS)
+    expected = probi.objective.expected_distances(nodes, CENTERS)
     assert Counter(row.cluster for row in found) == Counter(expected.argmin(axis=1).tolist())
     assert sum(row.expected_distance for row in found) == pytest.approx(expected.min(axis=1).sum(), rel=1e-12)
 

@@ -185,7 +185,7 @@ def test_sums_of_parts_are_the_sums_of_all(files, tmp_path):
         assert_array_equal(found.counts, wanted.counts)
         assert (found.n_nodes, found.n_between) == (wanted.n_nodes, wanted.n_between)
         assert found.n_between > N_SHOWN
-        assert found.most_between() == wanted.most_between()
+        assert found.max_between() == wanted.max_between()
 
 
 @pytest.mark.slow

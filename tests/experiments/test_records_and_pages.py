@@ -9,7 +9,7 @@ import pytest
 from experiments import growth, hostile, pages, paper, peers, quality, readings
 from experiments.datasets import DataSet
 from experiments.records import Records, read, write_machine
-from probi.coreset import rings
+from probi.coreset import paper as paper_coreset
 
 
 def test_what_was_recorded_is_not_done_again(tmp_path):
@@ -122,9 +122,9 @@ def test_readings_of_the_papers_algorithm():
     import probi
 
     nodes = probi.Nodes.from_groups(tiny(0, 2000), 10)
-    rings_before = rings.draws, rings.buckets
+    rings_before = paper_coreset.draws, paper_coreset.buckets
     found = {name: readings.once(nodes, reading, 2, 0, size=20) for name, reading in readings.READINGS.items()}
-    assert (rings.draws, rings.buckets) == rings_before
+    assert (paper_coreset.draws, paper_coreset.buckets) == rings_before
     summary = probi.Summary(2, 20, "paper", random_state=0)
     summary.update(nodes)
     assert found["buckets"]["n_retained"] == len(summary.coreset())
@@ -133,7 +133,7 @@ def test_readings_of_the_papers_algorithm():
     assert found["points"]["mass"] == pytest.approx(1.0)
     assert found["points"]["n_retained"] != found["buckets"]["n_retained"]
     assert found["points whole"]["mass"] < found["whole"]["mass"] < 1.0
-    assert found["rings"]["mass"] < 1.0
+    assert found["paper_coreset"]["mass"] < 1.0
 
 
 @pytest.mark.slow

@@ -31,7 +31,7 @@ def ratios():
 @pytest.mark.parametrize("most", [1, 50, 1 << 22])
 def test_sums_for_batches_and_blocks_of_any_size(path, monkeypatch, rows, most):
     tiny(monkeypatch, rows)
-    monkeypatch.setattr(second_pass, "MOST_DISTANCES", most)
+    monkeypatch.setattr(second_pass, "MAX_DISTANCES", most)
     (tally,) = assign_all(probi.io.read(path, layout="long"), [CENTERS])
     assert tally.n_nodes == 300
     assert_allclose(tally.cost, expected_cost(NODES, CENTERS), rtol=1e-12)
@@ -41,12 +41,12 @@ def test_sums_for_batches_and_blocks_of_any_size(path, monkeypatch, rows, most):
 
 def test_nodes_between_two_centers_the_closest_calls_first(path, monkeypatch):
     tiny(monkeypatch, 64)
-    monkeypatch.setattr(second_pass, "MOST_DISTANCES", 15)
+    monkeypatch.setattr(second_pass, "MAX_DISTANCES", 15)
     monkeypatch.setattr(second_pass, "N_SHOWN", 4)
     monkeypatch.setattr(second_pass, "NEARLY", 0.2)
     (tally,) = assign_all(probi.io.read(path, layout="long"), [CENTERS])
     order = np.argsort(ratios(), kind="stable")[:4]
-    found = tally.most_between()
+    found = tally.max_between()
     assert [entry.node for entry in found] == [str(NODES.ids[i]) for i in order]
     distances = expected_distances(NODES, CENTERS) / NODES.total_probabilities[:, None]
     for entry, i in zip(found, order, strict=True):
@@ -60,20 +60,20 @@ def test_as_many_as_can_be_shown_and_no_more(tmp_path):
     path = write(tmp_path / "x.parquet", {"x": np.zeros(100)})
     (tally,) = assign_all(probi.io.read(path), [np.array([[-1.0], [1.0]])])
     assert tally.n_between == 100
-    assert [entry.node for entry in tally.most_between()] == [f"row {i + 1}" for i in range(N_SHOWN)]
+    assert [entry.node for entry in tally.max_between()] == [f"row {i + 1}" for i in range(N_SHOWN)]
 
 
 def test_a_node_at_two_centers_at_once(tmp_path):
     path = write(tmp_path / "x.parquet", {"x": [0.0, 5.0]})
     (tally,) = assign_all(probi.io.read(path), [np.array([[0.0], [0.0]])])
-    assert [(entry.node, entry.ratio) for entry in tally.most_between()] == [("row 1", 1.0), ("row 2", 1.0)]
+    assert [(entry.node, entry.ratio) for entry in tally.max_between()] == [("row 1", 1.0), ("row 2", 1.0)]
 
 
 def test_one_center_has_no_next_one(path):
     (tally,) = assign_all(probi.io.read(path, layout="long"), [CENTERS[:1]])
     assert tally.counts.tolist() == [300]
     assert tally.n_between == 0
-    assert tally.most_between() == []
+    assert tally.max_between() == []
 
 
 @pytest.mark.parametrize(("n_files", "ids", "names"), [
@@ -90,4 +90,4 @@ def test_what_nodes_are_called(tmp_path, monkeypatch, n_files, ids, names):
     options = {"group_size": 2, "features": ["x"]} if ids is None else {"layout": "long", "id": ids, "features": ["x"]}
     files = [f"{name}.parquet" for name in "ab"[:n_files]]
     (tally,) = assign_all(probi.io.read(files, **options), [np.array([[-1.0], [1.0]])])
-    assert [entry.node for entry in tally.most_between()] == names
+    assert [entry.node for entry in tally.max_between()] == names

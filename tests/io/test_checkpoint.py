@@ -18,7 +18,7 @@ from samples import forking, in_child
 from table_files import columns_of, csv_text, some_nodes, tiny, write
 
 from probi import Summary, solve
-from probi.cli import talk
+from probi.cli import console
 from probi.errors import InputError, StoppedError
 from probi.io.checkpoint import Checkpoint
 from probi.io.options import Options
@@ -119,7 +119,7 @@ def test_several_files_with_rejected_rows(tmp_path, monkeypatch, layout):
     assert counts.rejected >= 2
     assert len(rejected.splitlines()) == 1 + counts.missing + counts.rejected + counts.incomplete
     # And where only the first of each kind are named.
-    monkeypatch.setattr("probi.io.assemble.MOST_LISTED", 1)
+    monkeypatch.setattr("probi.io.node_assembler.MAX_LISTED", 1)
     options = {"group_size": 3} if layout == "groups" else {"layout": layout}
     _, _, rejected = check_every_stop(tmp_path, tmp_path / "in", **SKIPPING, **options)
     assert len(rejected.splitlines()) == 1 + len(counts.left_out)
@@ -226,14 +226,16 @@ BASIC = ("-k", "2,3", "--n-init", "1", "--layout", "long")
 def stopped_after(monkeypatch, n_batches):
     """Ctrl-C after so many batches."""
     calls = itertools.count(1)
-    monkeypatch.setattr(talk.Interrupts, "asked", lambda self: next(calls) == n_batches)
+    monkeypatch.setattr(console.Interrupts, "asked", lambda self: next(calls) == n_batches)
 
 
 @pytest.fixture
 def job(tmp_path, monkeypatch, capsys):
     """A function that runs the command on one file, with a checkpoint; other arguments may be given."""
     tiny(monkeypatch, 13, block=250)
-    monkeypatch.setattr("probi.cli.story.write_story", lambda outcome, path: None)  # takes longest, and is not compared
+    monkeypatch.setattr(
+        "probi.cli.report_context.write_run_report", lambda outcome, path: None
+    )  # takes longest, and is not compared
     path = write(tmp_path / "x.parquet", with_faults(columns_of(some_nodes("long", n=80), "long")), step=11)
 
     def start(*options, inputs=(path,), stop=None, basic=BASIC, output=tmp_path / "out"):
@@ -280,11 +282,11 @@ def test_the_checkpoint_stays_if_the_end_fails(job, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("probi.cli.outcome.write_centers", fail)
+        patch.setattr("probi.cli.results.write_centers", fail)
         assert error_line(job(), code=1) == "No space left on device."
     assert job.checkpoint.exists()
     n_read = []
-    monkeypatch.setattr(talk.Progress, "update", lambda self, n, _: n_read.append(self._what))
+    monkeypatch.setattr(console.Progress, "update", lambda self, n, _: n_read.append(self._what))
     assert job("--no-assign").code == 0
     assert "Reading" not in n_read
 

@@ -16,13 +16,13 @@ from probi import Summary
 # Small batches, slow enough to be killed between any two of them, or in the middle of a file; no report.
 DRIVER = """
 import pathlib, sys, time, types
-sys.modules["probi.cli.story"] = types.SimpleNamespace(write_story=lambda outcome, path: None)
-from probi.cli import app, talk
-from probi.io import chunks, csv
-csv.BLOCK = 2000
-chunks.MOST_ROWS = 100
+sys.modules["probi.cli.report_context"] = types.SimpleNamespace(write_run_report=lambda outcome, path: None)
+from probi.cli import app, console
+from probi.io import chunks, csv_file
+csv_file.BLOCK = 2000
+chunks.MAX_ROWS = 100
 pause = float(sys.argv[1])
-talk.Progress.update = lambda *_: time.sleep(pause)
+console.Progress.update = lambda *_: time.sleep(pause)
 
 def write_slowly(path, data):
     with path.open("wb") as file:

@@ -7,8 +7,8 @@ from table_files import batches_of, tiny, write
 
 from probi import InputWarning, Nodes, Summary
 from probi.errors import InputError
-from probi.io import assemble
-from probi.io.assemble import Counts, by_kind
+from probi.io import node_assembler
+from probi.io.node_assembler import Counts, by_kind
 from probi.io.reader import read
 
 NAN = float("nan")
@@ -21,7 +21,7 @@ KINDS = {"infinite in column 'x'": N_INFINITE, "no value in column 'x'": N_MISSI
 
 @pytest.fixture
 def few(monkeypatch):
-    monkeypatch.setattr(assemble, "MOST_LISTED", 3)
+    monkeypatch.setattr(node_assembler, "MAX_LISTED", 3)
 
 
 @pytest.mark.parametrize("rows", [2, 7, 100])

@@ -15,7 +15,7 @@ from table_files import (
 )
 
 import probi.io
-from probi.io.assemble import Position
+from probi.io.node_assembler import Position
 
 
 def check_every_stop(inputs, **options):
@@ -65,7 +65,7 @@ def test_several_files_with_bad_rows(tmp_path, monkeypatch, layout):
 def test_rows_that_were_gathered(tmp_path, monkeypatch):
     """Positions count in the order of the nodes, in which they come out."""
     tiny(monkeypatch, 5)
-    monkeypatch.setattr("probi.io.assemble.COORDINATES", 3)
+    monkeypatch.setattr("probi.io.node_assembler.COORDINATES", 3)
     ids = [1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 1]
     path = write(tmp_path / "x.parquet", {"id": ids, "x": [float(i) for i in range(12)]})
     whole = check_every_stop(path, layout="long", gather=True)

@@ -12,12 +12,12 @@ from table_files import assert_same, read_nodes, write
 
 from probi import Nodes, solve
 from probi.errors import InputError
-from probi.io.space import Space
+from probi.io.transform import Transform
 from probi.io.write import assignment_file, read_centers, write_centers, write_json, write_nodes
 
 NODES = Nodes.from_dense(blobs(60, d=2)[0])
 RESULTS = [solve(NODES, k, n_init=1, random_state=0) for k in (2, 3)]
-SPACE = Space(("x", "y"), scale=(2.0, 0.1))
+SPACE = Transform(("x", "y"), scale=(2.0, 0.1))
 
 
 @pytest.mark.parametrize("k", [2, 3])
@@ -42,7 +42,7 @@ def test_centers_as_csv_are_in_original_units(tmp_path, k):
 
 
 def test_centers_on_the_sphere(tmp_path):
-    space = Space(("lon", "h", "lat"), ("lon", "lat"))
+    space = Transform(("lon", "h", "lat"), ("lon", "lat"))
     nodes = space.nodes(Nodes.from_points(np.array([[10.0, 3.0, 50.0], [-170.0, 4.0, -20.0], [10.0, 3.5, 50.5]])))
     write_centers(tmp_path, [solve(nodes, 2, random_state=0)], space)
     table = pq.read_table(tmp_path / "centers.parquet")

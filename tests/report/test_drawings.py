@@ -12,7 +12,7 @@ from samples import blobs, quiet_solve
 from probi import Nodes, assign
 from probi.geo import lonlat_of, on_sphere
 from probi.report import _chart as chart
-from probi.report._clusters import MOST_NUMBERED, RADIUS, beside
+from probi.report._clusters import MAX_NUMBERED, RADIUS, beside
 from probi.report._drawings import clusters_picture, elbow_picture, profiles_picture, split_picture
 from probi.report._scene import make_scene
 from probi.report._style import EXCESS, PALETTE, SPREAD, color, marker
@@ -117,8 +117,8 @@ def test_of_more_clusters_none_has_a_colour_and_the_largest_have_numbers():
     picture, words = clusters_picture(make_scene(result, nodes, None, None), 4.6)
     assert not [paint for paint in PALETTE if paint in picture]
     assert "dasharray" not in picture
-    assert len(numbers_in(picture)) == MOST_NUMBERED
-    assert set(numbers_in(picture)) <= set(map(str, np.argsort(-result.clusters.mass, kind="stable")[:MOST_NUMBERED]))
+    assert len(numbers_in(picture)) == MAX_NUMBERED
+    assert set(numbers_in(picture)) <= set(map(str, np.argsort(-result.clusters.mass, kind="stable")[:MAX_NUMBERED]))
     assert "numbered: the 10 largest" in words.caption
 
 

@@ -17,7 +17,7 @@ from matplotlib.image import imread
 from samples import blobs
 
 from probi import Nodes, solve
-from probi.report import Borderline, Story, write_report
+from probi.report import Borderline, ReportContext, write_report
 
 pytestmark = pytest.mark.browser
 
@@ -135,7 +135,7 @@ def report(tmp_path_factory):
     nodes = Nodes.from_dense(blobs(n=120, k=12, d=12)[0])
     results = [solve(nodes, k, n_init=1, random_state=0) for k in (3, 12)]
     close = [Borderline(EVIL[0], 0, 1234.5, 1, 1300.0), Borderline("i" * 200, 2, 1.0, 3, 1.1)]
-    story = Story(
+    story = ReportContext(
         f"{EVIL[0]} {LONG}", {"file": LONG, EVIL[1]: EVIL[2]}, {"seed": "0"}, f"probi cluster {LONG} -k 3", close, 99
     )
     path = tmp_path_factory.mktemp("report") / "report.html"

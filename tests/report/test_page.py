@@ -16,13 +16,13 @@ import pytest
 from samples import blobs, quiet_solve
 
 from probi import InputError, Nodes, Summary, assign, solve
-from probi.report import Borderline, Story, write_report
+from probi.report import Borderline, ReportContext, write_report
 from probi.report._words import fixed, number, percent, plus_minus
 from probi.report.page import render_report
 
 pytestmark = pytest.mark.slow
 
-STORY = Story("Sensors", {"file": "a.csv", "rows": "1,200"}, {"seed": "7"}, "probi cluster a.csv -k 3 --seed 7")
+STORY = ReportContext("Sensors", {"file": "a.csv", "rows": "1,200"}, {"seed": "7"}, "probi cluster a.csv -k 3 --seed 7")
 EVIL = "<script>alert(1)</script>"
 EVILS = [EVIL, '" onload="alert(2)', "$x_{", "&lt;b&gt;", "</svg><img src=x onerror=alert(3)>", "]]>", "{{ 7 * 7 }}"]
 VOID = {"meta", "link", "br", "wbr", "img"}
@@ -180,7 +180,7 @@ def test_a_file_is_written_as_a_whole(tmp_path):
 @pytest.mark.parametrize("evil", EVILS)
 def test_every_string_of_a_user_is_shown_as_text(evil):
     results, nodes = make(d=2)
-    story = Story(
+    story = ReportContext(
         evil, {evil: evil}, {evil: evil}, evil, [Borderline(evil, 0, 1.0, 1, 1.1)], 1, unit=evil
     )  # fmt: skip
     text = render_report(results, nodes, story, features=[evil, "y"])
@@ -278,7 +278,7 @@ def test_what_is_estimated_is_marked_and_what_was_counted_is_not():
     page = read([result], sample, replace(STORY, counts=counts))
     assert [row[1] for row in rows_of(page, 7)[:4]] == ["Nodes", "1,000", "1,000", "1,000"]
     # Where nodes have weights, their mass is another number, and the sample shows that they have.
-    heavy = sample.reweighted(np.full(len(sample), 2.0))
+    heavy = sample.with_weights(np.full(len(sample), 2.0))
     page = read([result], heavy, replace(STORY, counts=counts))
     assert rows_of(page, 8)[0][1:3] == ["Nodes", "Massabout"]
     whole = Summary(3, random_state=0)

@@ -18,8 +18,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from samples import blobs, quiet_solve
 
 from probi import InputError, Nodes, PLloyd, Summary, expected_distances, one_medians, solve
-from probi.report import Story, plot_clusters, plot_cost_split, plot_elbow, plot_profiles
-from probi.report._clusters import MOST_REALIZATIONS
+from probi.report import ReportContext, plot_clusters, plot_cost_split, plot_elbow, plot_profiles
+from probi.report._clusters import MAX_REALIZATIONS
 from probi.report._style import color
 from probi.report._words import number
 from probi.report.page import render_report
@@ -183,7 +183,7 @@ def test_of_many_realizations_some_are_drawn_and_the_caption_says_so():
     result = solve(nodes, 2, random_state=0)
     figure, again = (plot_clusters(result, nodes) for _ in range(2))
     drawn, marks = scattered(figure.axes[0], "realizations")
-    assert len(drawn) == MOST_REALIZATIONS < nodes.n_realizations
+    assert len(drawn) == MAX_REALIZATIONS < nodes.n_realizations
     assert all(mark.get_rasterized() for mark in marks)
     assert_array_equal(drawn, scattered(again.axes[0], "realizations")[0])
     assert "4,000 of 4,800" in title_of(figure).replace("\n", " ")
@@ -344,7 +344,7 @@ def solved(nodes, k):
 
 def missing_numbers(results, nodes, **options):
     """Where the pictures of a report have a length that is no number."""
-    page = render_report(results, nodes, Story("", {}, {}, ""), **options)
+    page = render_report(results, nodes, ReportContext("", {}, {}, ""), **options)
     return re.findall(r"[ \"MLHVC-](?:nan|inf)\b", "".join(re.findall(r"<svg.*?</svg>", page, re.DOTALL)))
 
 
@@ -357,7 +357,7 @@ CASES = {
     "one feature": lambda: solved(uncertain(d=1)[0], 4),
     "sixty features": lambda: solved(uncertain(d=60)[0], 3),
     "many clusters": lambda: solved(uncertain(n=200, k=5)[0], 35),
-    "no weight": lambda: (quiet_solve(uncertain()[0], 3, random_state=0), uncertain()[0].reweighted(np.zeros(40))),
+    "no weight": lambda: (quiet_solve(uncertain()[0], 3, random_state=0), uncertain()[0].with_weights(np.zeros(40))),
     "far away": lambda: solved(Nodes.from_points(1e9 + np.random.default_rng(0).normal(size=(30, 3))), 2),
     "float32": lambda: solved(Nodes.from_points(np.random.default_rng(0).normal(size=(30, 3)).astype("f")), 2),
 }
@@ -456,7 +456,7 @@ def test_pyplot_stays_out(tmp_path):
         "import sys, probi, probi.report as r\n"
         "nodes = probi.Nodes.from_points([[0.0, 0.0], [1.0, 1.0]]); s = probi.solve(nodes, 1)\n"
         "from probi.report.page import render_report\n"
-        "render_report([s, s], nodes, r.Story('', {}, {}, ''))\n"
+        "render_report([s, s], nodes, r.ReportContext('', {}, {}, ''))\n"
         "r.plot_clusters(s, nodes).savefig(sys.argv[1])\n"
         "assert 'matplotlib.pyplot' not in sys.modules"
     )

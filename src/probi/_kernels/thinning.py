@@ -12,7 +12,7 @@ from probi._kernels.tree import grow
 N_LOOKED_AT = 256
 
 # With more realizations left than this, equal and near points are not looked for: that takes the square of them.
-MOST_MERGED = 4096
+MAX_MERGED = 4096
 
 # Points this near to each other, in spreads, are one. Where that is enough, it changes far less than drawing would.
 NEAR = 0.01
@@ -155,7 +155,7 @@ def _leaders(points, probabilities, first, last, reach, places, chances, groups,
     RETURN how many, 0 if there are more than fit
     """
     d, n = points.shape[1], 0
-    if places.shape[1] > MOST_MERGED:
+    if places.shape[1] > MAX_MERGED:
         return 0
     for r in range(first, last):
         groups[r - first] = -1

@@ -39,14 +39,14 @@ def make_rows(places, spreads, base, scale, rows, start, stop):
 
 
 @kernel
-def grow(rows, mass, order, most_cells, features, thresholds, firsts, leaf_of, cell_of):
+def grow(rows, mass, order, max_cells, features, thresholds, firsts, leaf_of, cell_of):
     """Grow a tree over some rows: first cells, always cutting the one with the largest cost, then leaves inside them.
 
     The cost of a cell is taken as its mass times the root of its mean squared distance to its mean, an upper bound of
     the sum of distances that needs no second look at the rows. Cells are cut where two groups are farthest apart,
     which also cuts off a few rows far away; what is inside a cell only needs an order and is cut at its mean.
 
-    IN   rows (n, d), mass (n_used,) of the rows in ``order``, most_cells
+    IN   rows (n, d), mass (n_used,) of the rows in ``order``, max_cells
     INOUT order (n_used,): numbers of the rows, brought into the order of the leaves
     OUT  features, thresholds, firsts (2 n_used,): rows of a tree node with a value of at most the threshold go to its
          first child, the others to the one behind; a leaf is its own first child and has an infinite threshold.
@@ -55,14 +55,14 @@ def grow(rows, mass, order, most_cells, features, thresholds, firsts, leaf_of, c
     """
     d, m = rows.shape[1], order.shape[0]
     starts, stops = np.empty(2 * m, np.int64), np.empty(2 * m, np.int64)
-    cells, costs, widest = np.empty(most_cells, np.int64), np.empty(most_cells), np.empty(most_cells, np.int64)
+    cells, costs, widest = np.empty(max_cells, np.int64), np.empty(max_cells), np.empty(max_cells, np.int64)
     sums, squares, bins = np.empty(d), np.empty(d), np.empty((3, N_BINS))
     starts[0], stops[0], cells[0] = 0, m, 0
     for node in range(2 * m):
         features[node], thresholds[node], firsts[node] = 0, np.inf, node
     costs[0], widest[0] = _survey(rows, mass, order, sums, squares, 0, m, 1)
     n_nodes, n_cells = 1, 1
-    while n_cells < most_cells:
+    while n_cells < max_cells:
         worst = 0
         for c in range(1, n_cells):
             if costs[c] > costs[worst]:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from probi.cli import options as opt
-from probi.cli.talk import Talk
+from probi.cli.console import Console
 from probi.io.options import Options
 
 
@@ -45,14 +45,14 @@ def cluster(
     Without -o the result is only printed. With -o FOLDER the folder gets centers.parquet, centers.csv,
     assignment.parquet, summary.probi, report.html, result.json, and rejected.csv if rows were left out.
     """
-    from probi.cli.elsewhere import Elsewhere
+    from probi.cli.engine_options import Elsewhere
     from probi.cli.jobs import cluster_files
-    from probi.cli.work import stoppable
+    from probi.cli.steps import stoppable
 
     elsewhere = Elsewhere.checked(engine, workers, part_size, checkpoint, shard)
     with stoppable(checkpoint, can_go_on=elsewhere is None):
         cluster_files(
-            Talk(quiet), files, opt.numbers_of_clusters(clusters), reading, output, seed=seed, size=size,
+            Console(quiet), files, opt.numbers_of_clusters(clusters), reading, output, seed=seed, size=size,
             preset=preset, max_realizations=max_realizations, shard=shard, n_init=n_init, assign=assign,
             checkpoint=checkpoint, every=checkpoint_every, elsewhere=elsewhere, as_json=json,
         )  # fmt: skip
@@ -83,7 +83,7 @@ def summarize(
     from probi.cli.jobs import summarize_into
 
     summarize_into(
-        Talk(quiet), files, opt.numbers_of_clusters(clusters), reading, output, seed=seed, size=size, preset=preset,
+        Console(quiet), files, opt.numbers_of_clusters(clusters), reading, output, seed=seed, size=size, preset=preset,
         max_realizations=max_realizations, shard=shard, checkpoint=checkpoint, every=checkpoint_every, as_json=json,
     )  # fmt: skip
 
@@ -125,4 +125,4 @@ def solve(
     """Find centers for a summary, for one number of clusters or several."""
     from probi.cli.jobs import solve_summary
 
-    solve_summary(Talk(quiet), summary, opt.numbers_of_clusters(clusters), output, seed, n_init, json)
+    solve_summary(Console(quiet), summary, opt.numbers_of_clusters(clusters), output, seed, n_init, json)

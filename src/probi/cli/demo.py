@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from probi.cli import options as opt
-from probi.cli.talk import Talk
+from probi.cli.console import Console
 from probi.io.options import Options
 
 N_CLUSTERS = 6
@@ -29,11 +29,11 @@ def demo(
     each with probability 1/31; a member that has lost the storm is probability that is not there.
     """
     from probi.cli.jobs import cluster_files
-    from probi.cli.work import results_folder
-    from probi.io.otis import otis_table
+    from probi.cli.steps import results_folder
+    from probi.io.demo_data import otis_table
     from probi.io.write import write_table
 
-    talk = Talk(quiet)
+    talk = Console(quiet)
     results_folder(output)
     forecasts = output / "forecasts.parquet"
     write_table(forecasts, otis_table())

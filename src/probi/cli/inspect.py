@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from probi.cli import options as opt
-from probi.cli.talk import Talk
+from probi.cli.console import Console
 from probi.io.options import Options
 
 
@@ -32,7 +32,7 @@ def assign(
     """
     from probi.cli.views import assign_to_file
 
-    assign_to_file(Talk(quiet), files, centers, clusters, reading, output, json)
+    assign_to_file(Console(quiet), files, centers, clusters, reading, output, json)
 
 
 @opt.examples(
@@ -55,7 +55,7 @@ def evaluate(
     """
     from probi.cli.views import evaluate_centers
 
-    evaluate_centers(Talk(quiet), files, centers, clusters, reading, json)
+    evaluate_centers(Console(quiet), files, centers, clusters, reading, json)
 
 
 @opt.examples(
@@ -85,7 +85,7 @@ def check(
     """Name rows that cannot be used, the first 1,000 of each kind, and count them; exit with 2 if there are any."""
     from probi.cli.views import check_rows
 
-    check_rows(Talk(quiet), files, reading, like, json)
+    check_rows(Console(quiet), files, reading, like, json)
 
 
 @opt.examples(
@@ -104,4 +104,4 @@ def convert(
     """Write nodes in another layout or format."""
     from probi.cli.views import convert_nodes
 
-    convert_nodes(Talk(quiet), files, reading, like, output, to, json)
+    convert_nodes(Console(quiet), files, reading, like, output, to, json)

@@ -8,12 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from probi.cli.elsewhere import Elsewhere
+from probi.cli.console import Console, size_of_file
+from probi.cli.engine_options import Elsewhere
 from probi.cli.options import EVERY
-from probi.cli.outcome import Outcome
-from probi.cli.talk import Talk, size_of_file
-from probi.cli.views import print_summary
-from probi.cli.work import (
+from probi.cli.results import Results
+from probi.cli.steps import (
     Clock,
     assign_files,
     check_no_results,
@@ -25,6 +24,7 @@ from probi.cli.work import (
     stoppable,
     summarize_files,
 )
+from probi.cli.views import print_summary
 from probi.engines._work import Recipe
 from probi.errors import InputError
 from probi.io.options import Options
@@ -33,7 +33,7 @@ from probi.summary import Summary
 
 
 def cluster_files(
-    talk: Talk,
+    talk: Console,
     files: list[str],
     ks: list[int],
     reading: Options,
@@ -86,13 +86,15 @@ def cluster_files(
                 trouble = error
         elif output is not None and assign:
             talk.say("No assignment.parquet: a stream cannot be read twice. Use probi assign on a copy of it.")
-    outcome = Outcome(summary, reader.space, results, parameters, seed, clock, sources, counts, tallies)
+    outcome = Results(summary, reader.space, results, parameters, seed, clock, sources, counts, tallies)
     _finish(outcome, output, talk, as_json, trouble)
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
 
 
-def _finish(outcome: Outcome, folder: Path | None, talk: Talk, as_json: bool, trouble: OSError | None = None) -> None:
+def _finish(
+    outcome: Results, folder: Path | None, talk: Console, as_json: bool, trouble: OSError | None = None
+) -> None:
     """Write the results and show them; what cannot be written, now or before, is shown all the same."""
     if folder is not None and trouble is None:
         try:
@@ -114,7 +116,7 @@ def _parameters(files: list[str], reading: Options, **others: Any) -> dict[str, 
 
 
 def summarize_into(
-    talk: Talk,
+    talk: Console,
     files: list[str],
     ks: list[int],
     reading: Options,
@@ -160,7 +162,7 @@ def merge_summaries(summaries: list[Path], output: Path, as_json: bool) -> None:
 
 
 def solve_summary(
-    talk: Talk, path: Path, ks: list[int], output: Path | None, seed: int, n_init: int | None, as_json: bool
+    talk: Console, path: Path, ks: list[int], output: Path | None, seed: int, n_init: int | None, as_json: bool
 ) -> None:
     """Find centers for a summary; see :func:`probi.cli.cluster.solve`."""
     clock = Clock()
@@ -170,4 +172,4 @@ def solve_summary(
     parameters = {"summary": str(path), "k": ks, "n_init": n_init, "seed": seed}
     if output is not None:
         results_folder(output)
-    _finish(Outcome(found, space_of(found), results, parameters, seed, clock), output, talk, as_json)
+    _finish(Results(found, space_of(found), results, parameters, seed, clock), output, talk, as_json)

@@ -11,7 +11,7 @@ import typer
 
 from probi.engines import PART_BYTES
 from probi.errors import InputError
-from probi.io.options import MOST_BAD, MOST_NODE_ROWS, Options
+from probi.io.options import MAX_BAD, MAX_NODE_ROWS, Options
 
 READING = "Reading"
 ENGINES = "More than one process"
@@ -151,7 +151,7 @@ def _reading(
     max_bad: Annotated[
         float,
         typer.Option(metavar="SHARE", help="Stop if more rows are left out.", rich_help_panel=READING, min=0, max=1),
-    ] = MOST_BAD,
+    ] = MAX_BAD,
     gather: Annotated[
         bool,
         typer.Option("--gather", help="Put scattered rows of a node together.", rich_help_panel=READING),
@@ -162,7 +162,7 @@ def _reading(
     ] = None,
     max_node_rows: Annotated[
         int, typer.Option(help="More rows of one node are an error.", rich_help_panel=READING, min=1)
-    ] = MOST_NODE_ROWS,
+    ] = MAX_NODE_ROWS,
 ) -> Options:
     return Options(
         layout=layout,
@@ -184,7 +184,7 @@ def _reading(
         max_bad=max_bad,
         gather=gather,
         dtype=dtype,
-        most_node_rows=max_node_rows,
+        max_node_rows=max_node_rows,
     )
 
 

@@ -11,18 +11,18 @@ from typing import Any
 
 import typer
 
-from probi._window_file import is_window
-from probi.cli.talk import Interrupts, Talk
-from probi.cli.work import assign_reader, check_output, open_reader, say_what_was_left_out, space_of
+from probi.cli.console import Console, Interrupts
+from probi.cli.steps import assign_reader, check_output, open_reader, say_what_was_left_out, space_of
 from probi.errors import InputError
-from probi.io.assemble import Batch, Counts, check_left_out
+from probi.io.node_assembler import Batch, Counts, check_left_out
 from probi.io.options import Options
 from probi.io.reader import Reader
 from probi.io.reading import as_before, check_as_before
-from probi.io.space import Space
+from probi.io.transform import Transform
 from probi.io.write import Centers, assignment_format, nodes_format, read_centers, read_reading, write_nodes
 from probi.nodes import Nodes
 from probi.summary import Summary
+from probi.summary.window_file import is_window
 
 # Names, in lower case, of columns that are taken for degrees.
 LONGITUDES = ("lon", "long", "longitude", "lng")
@@ -67,7 +67,7 @@ def _shown(value: Any) -> str:
 
 
 def _reader_in_space_of(
-    centers: Centers, name: Path, talk: Talk, files: list[str], reading: Options
+    centers: Centers, name: Path, talk: Console, files: list[str], reading: Options
 ) -> tuple[Reader, Any]:
     """Reader that gives coordinates in which the centers stand, and the centers."""
     if reading.scale in ("standard", "robust"):
@@ -99,7 +99,7 @@ def _check_degrees(centers: Centers, name: Path, reading: Options) -> None:
         )
 
 
-def _check_same_space(given: Space, theirs: Space, name: Path, reading: Options) -> None:
+def _check_same_space(given: Transform, theirs: Transform, name: Path, reading: Options) -> None:
     if given.lonlat != theirs.lonlat:
         has = "no longitude and latitude" if theirs.lonlat is None else f"{','.join(theirs.lonlat)}"
         raise InputError(f"--lonlat is {','.join(given.lonlat or ())}, but the run in {name} had {has}. Leave it out.")
@@ -107,7 +107,7 @@ def _check_same_space(given: Space, theirs: Space, name: Path, reading: Options)
         raise InputError(f"--scale {reading.scale} has other scales than the run in {name}. Leave it out.")
 
 
-def _open_for(centers: Centers, name: Path, talk: Talk, files: list[str], reading: Options) -> Reader:
+def _open_for(centers: Centers, name: Path, talk: Console, files: list[str], reading: Options) -> Reader:
     """Open files as the run of the centers did, or at least with the columns that they have as features."""
     if centers.reading is not None:
         reader = open_reader(talk, files, as_before(reading, centers.reading, str(name)))
@@ -138,8 +138,8 @@ def _coordinates_in(summary: Summary, centers: Centers, name: str) -> Any:
     _check_same_features(centers, space.features, name)
     if centers.space == space:
         return centers.coordinates
-    originals = centers.coordinates if centers.space is None else centers.space.originals(centers.coordinates)
-    return space.coordinates(originals)
+    inverse = centers.coordinates if centers.space is None else centers.space.inverse(centers.coordinates)
+    return space.coordinates(inverse)
 
 
 def _centers_of(path: Path, n_clusters: int | None) -> Centers:
@@ -153,7 +153,13 @@ def _centers_of(path: Path, n_clusters: int | None) -> Centers:
 
 
 def assign_to_file(
-    talk: Talk, files: list[str], centers: Path, n_clusters: int | None, reading: Options, output: Path, as_json: bool
+    talk: Console,
+    files: list[str],
+    centers: Path,
+    n_clusters: int | None,
+    reading: Options,
+    output: Path,
+    as_json: bool,
 ) -> None:
     """Write which node belongs to which center; see :func:`probi.cli.inspect.assign`."""
     assignment_format(output)
@@ -166,7 +172,7 @@ def assign_to_file(
 
 
 def evaluate_centers(
-    talk: Talk, files: list[str], centers: Path, n_clusters: int | None, reading: Options, as_json: bool
+    talk: Console, files: list[str], centers: Path, n_clusters: int | None, reading: Options, as_json: bool
 ) -> None:
     """Say what centers cost; see :func:`probi.cli.inspect.evaluate`."""
     found = _centers_of(centers, n_clusters)
@@ -215,7 +221,7 @@ def _n_rows(reader: Reader) -> int | None:
 
 
 def _open_like(
-    before: Mapping[str, Any] | None, results: Path | None, talk: Talk, files: list[str], reading: Options
+    before: Mapping[str, Any] | None, results: Path | None, talk: Console, files: list[str], reading: Options
 ) -> Reader:
     """Open files as the run of a folder of results did, if one is named."""
     reader = open_reader(talk, files, as_before(reading, before, str(results)))
@@ -223,7 +229,7 @@ def _open_like(
     return reader
 
 
-def check_rows(talk: Talk, files: list[str], reading: Options, like: Path | None, as_json: bool) -> None:
+def check_rows(talk: Console, files: list[str], reading: Options, like: Path | None, as_json: bool) -> None:
     """Name the first rows of each kind that cannot be used, and count all; see :func:`probi.cli.inspect.check`."""
     before = None if like is None else read_reading(like)
     reader = _open_like(before, like, talk, files, replace(reading, on_bad="skip"))
@@ -259,7 +265,7 @@ def _name_rejected(batch: Batch, found: list[Any] | None) -> None:
 
 
 def convert_nodes(
-    talk: Talk, files: list[str], reading: Options, like: Path | None, output: Path, layout: str, as_json: bool
+    talk: Console, files: list[str], reading: Options, like: Path | None, output: Path, layout: str, as_json: bool
 ) -> None:
     """Write nodes in another layout or format; see :func:`probi.cli.inspect.convert`."""
     nodes_format(output)

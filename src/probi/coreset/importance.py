@@ -64,7 +64,7 @@ def _taken(parts: Sequence[Nodes], chosen: Indices, factors: Floats) -> Nodes:
     for part, start, first, last in zip(parts, borders, at, at[1:], strict=False):
         if first < last:
             index = chosen[first:last] - start
-            found.append(part.take(index).reweighted(part.weights[index] * factors[first:last]))
+            found.append(part.take(index).with_weights(part.weights[index] * factors[first:last]))
     return Nodes.concat(found)
 
 

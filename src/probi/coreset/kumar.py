@@ -27,7 +27,7 @@ SPANNING, JUDGING = 3.2, 25.6
 KEPT_BY_ONE = 1.0 / 3.0
 
 # Random numbers that are made at once.
-MOST_NUMBERS = 1 << 22
+MAX_NUMBERS = 1 << 22
 
 
 def n_drawn(precision: float) -> tuple[int, int]:
@@ -81,7 +81,7 @@ def kumar_medians(
     n_spanning, n_judging = n_drawn(precision)
     n_numbers = n_repetitions * (n_spanning + n_judging) + n_last_judges(precision, n_repetitions)
     medians = np.empty((len(chosen), nodes.n_features))
-    step = max(1, MOST_NUMBERS // n_numbers)
+    step = max(1, MAX_NUMBERS // n_numbers)
     for first in range(0, len(chosen), step):
         some = chosen[first : first + step]
         _parallel.run(

@@ -15,17 +15,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from probi import _parallel
-from probi._checks import check_count, check_share, frozen, most_allowed
 from probi._inputs import as_nodes
 from probi._kernels import geometry
 from probi._random import generator
 from probi.coreset.kumar import kumar_medians
-from probi.coreset.rings import buckets, draws, rings_of
-from probi.distances import Assignment
+from probi.coreset.paper import buckets, draws, rings_of
 from probi.errors import SolverWarning
 from probi.nodes import Nodes
+from probi.objective import Assignment
 from probi.solver.problem import Problem, draw
 from probi.solver.seeding import seed
+from probi.validation import check_count, check_share, frozen, max_allowed
 
 __all__ = ["lss_coreset"]
 
@@ -159,7 +159,7 @@ def reduce(parts: Sequence[Nodes], n_clusters: int, promise: Promise, rng: np.ra
     medians, bucket_of, n_draws = bucketed(nodes, n_clusters, step, rng)
     chosen, masses = sample(bucket_of, int(bucket_of.max()) + 1, n_draws, nodes.mass, rng)
     # A factor, so that a node that stands for itself keeps its weight to the bit.
-    coreset = nodes.take(chosen).reweighted(nodes.weights[chosen] * (masses / nodes.mass[chosen]))
+    coreset = nodes.take(chosen).with_weights(nodes.weights[chosen] * (masses / nodes.mass[chosen]))
     each = Promise(step.epsilon, step.delta / len(coreset))
     return reduce_distributions(coreset, medians[chosen], each, rng, n_candidates(nodes))
 
@@ -214,7 +214,7 @@ def _centers_by_sample(places: Nodes, n_centers: int, rng: np.random.Generator) 
         return seed(Problem.of(places), n_centers, rng)
     times = np.bincount(draw(places.mass, rng.random(size)), minlength=n)
     drawn = np.flatnonzero(times)
-    sampled = places.take(drawn).reweighted(times[drawn].astype(np.float64))
+    sampled = places.take(drawn).with_weights(times[drawn].astype(np.float64))
     first = seed(Problem.of(sampled), n_centers, rng)
     # What a sample can miss, by its size: the farthest k ln(n) / size of all mass.
     order = np.argsort(-_nearest(places, first).nearest, kind="stable")
@@ -302,7 +302,7 @@ def reduce_distributions(
             chosen, kept = _chen(places, chances.astype(np.float64), medians[i], promise, rng, n_candidates)
             places = places[chosen]
             # A sum of many rounded probabilities may be farther above 1 than that of a few.
-            totals[i] = 1.0 if totals[i] > most_allowed(1, nodes.dtype) else totals[i]
+            totals[i] = 1.0 if totals[i] > max_allowed(1, nodes.dtype) else totals[i]
             chances = (kept * (totals[i] / kept.sum())).astype(nodes.dtype)
         points.append(places)
         probabilities.append(chances)

@@ -12,24 +12,24 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from probi._checks import warn_of_rounding
 from probi._random import seed_of
 from probi.errors import InputError
-from probi.io.assemble import MOST_LISTED, Batch, Counts, check_left_out
 from probi.io.assign import Tally, assign_all
+from probi.io.node_assembler import MAX_LISTED, Batch, Counts, check_left_out
 from probi.io.options import Options
-from probi.io.parts import Part, cut, without_torn_nodes
-from probi.io.reader import Known, Reader
+from probi.io.reader import Reader, ReaderInfo
+from probi.io.recent_ids import Seen
 from probi.io.rows import Rejected
-from probi.io.seen import Seen
 from probi.io.sources import Source
-from probi.io.space import N_ESTIMATED, SCALES, Space
+from probi.io.splits import Part, cut, without_torn_nodes
 from probi.io.summarize import summarize
+from probi.io.transform import N_ESTIMATED, SCALES, Transform
 from probi.io.write import empty_assignment_table
 from probi.nodes import Nodes
-from probi.stream import Plan
 from probi.summary import Summary
-from probi.tables.flat import in_order_of_ids
+from probi.summary.stream import Plan
+from probi.tables.to_arrays import in_order_of_ids
+from probi.validation import warn_of_rounding
 
 Array = NDArray[Any]
 
@@ -89,7 +89,7 @@ class Recipe:
 
     def __call__(self, reader: Reader, number: int, part: Part | None = None) -> bytes:
         """Summarise what a reader reads."""
-        account = Account()
+        account = PartStats()
         seen: Seen | None = None
 
         def note(batch: Batch) -> None:
@@ -107,7 +107,7 @@ class Recipe:
         for nodes in batches:
             summary.update(nodes)
         n = summary.n_nodes
-        return _with_account(summary, Account(Counts(n, n, n)))
+        return _with_account(summary, PartStats(Counts(n, n, n)))
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Assign:
         table = pa.concat_tables([empty, *tables], promote_options="permissive") if tables else empty
         return table_to_bytes(table.replace_schema_metadata({"sums": json.dumps(sums)}))
 
-    def empty(self, known: Known, n_files: int) -> pa.Table:
+    def empty(self, known: ReaderInfo, n_files: int) -> pa.Table:
         """What a part without nodes gives."""
         return empty_assignment_table(known.schema, known.columns.stored_ids, [len(c) for c in self.centers], n_files)
 
@@ -157,7 +157,7 @@ def table_of_bytes(data: bytes) -> pa.Table:
 
 
 @dataclass
-class Account:
+class PartStats:
     """What became of the rows of a part; where rows of a node share an id, those of its first and last row.
 
     ``some_ids`` are the smallest hashes of its ids, by which files that are not sorted by their ids are noticed.
@@ -177,7 +177,7 @@ class Account:
             self.first = batch.edges[0] if self.first is None else self.first
             self.last = batch.edges[1]
 
-    def add(self, other: "Account") -> None:
+    def add(self, other: "PartStats") -> None:
         """Add the account of the part that comes next."""
         if self.last is not None and self.last == other.first:
             raise InputError(
@@ -203,22 +203,22 @@ def _first_of_each_kind(rows: list[Rejected]) -> list[Rejected]:
     first = []
     for row in rows:
         n_named[row.kind] += 1
-        if n_named[row.kind] <= MOST_LISTED:
+        if n_named[row.kind] <= MAX_LISTED:
             first.append(row)
     return first
 
 
-def _with_account(summary: Summary, account: Account) -> bytes:
+def _with_account(summary: Summary, account: PartStats) -> bytes:
     summary.about[ACCOUNT] = asdict(account)
     return summary.to_bytes()
 
 
-def opened(data: bytes) -> tuple[Summary, Account]:
+def opened(data: bytes) -> tuple[Summary, PartStats]:
     """Summary and account of a part."""
     summary = Summary.from_bytes(data)
     entry = summary.about.pop(ACCOUNT)
     rejected = [Rejected(*row) for row in entry["rejected"]]
-    return summary, Account(Counts(**entry["counts"]), rejected, entry["first"], entry["last"], entry["some_ids"])
+    return summary, PartStats(Counts(**entry["counts"]), rejected, entry["first"], entry["last"], entry["some_ids"])
 
 
 def finished(data: bytes, source: Any, reading: Mapping[str, Any]) -> Summary:
@@ -255,7 +255,7 @@ class Files:
 
     sources: tuple[Source, ...]
     options: Options
-    known: Known
+    known: ReaderInfo
     parts: tuple[Part, ...]
     sizes: tuple[int, ...]
     times: tuple[int, ...]  # of change: what is remembered of a file is not taken for another one
@@ -301,7 +301,7 @@ class Files:
                 )
 
 
-def reader_of(source: Any, reading: Mapping[str, Any], space: Space | Mapping[str, Any] | None = None) -> Reader:
+def reader_of(source: Any, reading: Mapping[str, Any], space: Transform | Mapping[str, Any] | None = None) -> Reader:
     """Open what a user names for an engine, with coordinates of a space that is known already, if there is one."""
     if isinstance(source, Reader):
         return source
@@ -314,9 +314,9 @@ def reader_of(source: Any, reading: Mapping[str, Any], space: Space | Mapping[st
     return _in_space(Reader(source, Options(**reading)), space)
 
 
-def _in_space(reader: Reader, space: Space | Mapping[str, Any] | None) -> Reader:
+def _in_space(reader: Reader, space: Transform | Mapping[str, Any] | None) -> Reader:
     if space is not None:
-        reader.go_on_in(space if isinstance(space, Space) else Space.from_json(dict(space)))
+        reader.go_on_in(space if isinstance(space, Transform) else Transform.from_json(dict(space)))
     return reader
 
 
@@ -366,10 +366,12 @@ class Frame(NamedTuple):
     """A table that comes in partitions: how each of them is read."""
 
     options: Options
-    known: Known
+    known: ReaderInfo
 
     @classmethod
-    def of(cls, first: pa.Table, reading: Mapping[str, Any], space: Space | Mapping[str, Any] | None = None) -> "Frame":
+    def of(
+        cls, first: pa.Table, reading: Mapping[str, Any], space: Transform | Mapping[str, Any] | None = None
+    ) -> "Frame":
         """Find out the roles of the columns, by some first rows, and the scales, if the space is not known."""
         options = Options(**reading)
         if options.gather:

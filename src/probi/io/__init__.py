@@ -4,14 +4,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from probi.io.assemble import Batch
+    from probi.io.node_assembler import Batch
     from probi.io.reader import Reader, read
-    from probi.io.space import Space
+    from probi.io.transform import Transform
 
-__all__ = ["Batch", "Reader", "Space", "read"]
+__all__ = ["Batch", "Reader", "Transform", "read"]
 
 # Loaded when first used: the options of the command line are defined here too, and its help needs no pyarrow.
-_MODULES = {"Batch": "assemble", "Reader": "reader", "Space": "space", "read": "reader"}
+_MODULES = {"Batch": "node_assembler", "Reader": "reader", "Transform": "transform", "read": "reader"}
 
 
 def __getattr__(name: str) -> Any:

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from probi.distances import expected_distances
-from probi.io.assemble import Batch, Counts, check_left_out
-from probi.io.parts import Part
+from probi.io.node_assembler import Batch, Counts, check_left_out
 from probi.io.reader import Reader
 from probi.io.rows import FILE
+from probi.io.splits import Part
 from probi.io.write import assignment_table
 from probi.nodes import Nodes
+from probi.objective import expected_distances
 
 Array = NDArray[Any]
 
@@ -24,7 +24,7 @@ NEARLY = 0.05
 N_SHOWN = 20
 
 # Distances that are held at once.
-MOST_DISTANCES = 1 << 22
+MAX_DISTANCES = 1 << 22
 
 
 class Between(NamedTuple):
@@ -55,7 +55,7 @@ class Tally:
 
     def columns(self, nodes: Nodes, names: Callable[[int], str], suffix: str) -> dict[str, Array]:
         """Columns of the assignment of some nodes; adds them up."""
-        step = max(1, MOST_DISTANCES // len(self.centers))
+        step = max(1, MAX_DISTANCES // len(self.centers))
         parts = [self._part(nodes[start : start + step], names, start) for start in range(0, len(nodes), step)]
         columns = [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
         keys = ("cluster", "expected_distance", "next_cluster", "next_distance")
@@ -112,7 +112,7 @@ class Tally:
         self.n_between += other.n_between
         self.n_nodes += other.n_nodes
 
-    def most_between(self) -> list[Between]:
+    def max_between(self) -> list[Between]:
         """Nodes that are nearest to a tie first."""
         return sorted(entry for _, _, entry in self.between)
 

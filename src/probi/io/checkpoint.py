@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 
 from probi.errors import InputError
-from probi.io.assemble import Counts, Position
+from probi.io.node_assembler import Counts, Position
 from probi.io.options import Options
 from probi.io.reader import Reader
-from probi.io.seen import Seen
-from probi.io.space import Space
+from probi.io.recent_ids import Seen
+from probi.io.transform import Transform
 from probi.summary import Summary
 
 # Bytes at both ends of a file that are looked at to recognise it, besides its size and its time of change.
@@ -29,7 +29,7 @@ class Saved:
     summary: Summary
     position: Position
     counts: Counts
-    space: Space
+    space: Transform
     rejected_size: int | None  # None: rows that are left out are not written
     seen: Seen | None = None  # ids of a long table
     fraction: float | None = None  # how much of the input has been read, by bytes, where that is known
@@ -77,7 +77,7 @@ class Checkpoint:
                 summary,
                 Position(*state["position"]),
                 Counts(**state["counts"]),
-                Space.from_json(state["space"]),
+                Transform.from_json(state["space"]),
                 state["rejected_size"],
                 Seen.from_json(state["seen"]) if state.get("seen") is not None else None,
                 state.get("fraction"),

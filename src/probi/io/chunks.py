@@ -16,7 +16,7 @@ from probi.tables.columns import Columns
 
 # Coordinates of a chunk: some megabytes, so that threads have work and memory stays small.
 COORDINATES = 1 << 20
-MOST_ROWS = 1 << 17
+MAX_ROWS = 1 << 17
 
 # Bytes of an array that are not cut further between workers; a row group of Parquet has about as many.
 PIECE = 1 << 23
@@ -64,7 +64,7 @@ class TableFile(Protocol):
 
 def open_file(source: Source, **csv_options: Any) -> TableFile:
     """Open a file of any format; what its library complains about is an InputError that names the file."""
-    from probi.io.csv import CsvFile
+    from probi.io.csv_file import CsvFile
 
     with trouble_in(source):
         if source.tables is not None:
@@ -105,7 +105,7 @@ def rows_of_a_chunk(table: pa.Table, names: list[str]) -> int:
     """Rows that make about COORDINATES numbers, judged by the first ones."""
     some = table.select(names) if table.num_rows else table
     size = max(1, some.nbytes // 8 // max(1, some.num_rows))
-    return int(np.clip(COORDINATES // max(size, len(names)), 64, MOST_ROWS))
+    return int(np.clip(COORDINATES // max(size, len(names)), 64, MAX_ROWS))
 
 
 class _Parquet:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from probi.io.faults import Faults, Kind
+from probi.io.row_errors import Faults, Kind
 
 Rows = NDArray[np.int64]
 

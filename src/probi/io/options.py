@@ -11,11 +11,11 @@ from probi.tables.missing import check_missing
 Given = str | Literal[False] | None
 
 # More rows of one node are taken for a mistake, such as a wrong column of ids: they must fit in memory at once.
-MOST_NODE_ROWS = 100_000
+MAX_NODE_ROWS = 100_000
 ON_BAD = ("stop", "skip")
 PROBABILITIES = ("keep", "normalize")
 # A larger share of rows that are left out is taken for a mistake.
-MOST_BAD = 0.1
+MAX_BAD = 0.1
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class Options:
     scale: str = "none"
     missing: str = "error"
     on_bad: str = "stop"
-    max_bad: float = MOST_BAD
+    max_bad: float = MAX_BAD
     id_per_file: bool = False
     gather: bool = False
     dtype: str | None = None
-    most_node_rows: int = MOST_NODE_ROWS
+    max_node_rows: int = MAX_NODE_ROWS
 
     def __post_init__(self) -> None:
         check_missing(self.missing, self.probabilities)

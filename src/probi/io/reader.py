@@ -13,20 +13,20 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
-from probi._checks import warn_of_rounding
 from probi.errors import InputError
-from probi.io.assemble import KINDS_OF_IDS, Assembly, Batch, Counts, Position, check_left_out
 from probi.io.chunks import TableFile, open_file, trouble_in
+from probi.io.node_assembler import KINDS_OF_IDS, Assembly, Batch, Counts, Position, check_left_out
 from probi.io.options import Options
 from probi.io.prefetch import prefetched
+from probi.io.recent_ids import Seen
 from probi.io.rows import FILE
-from probi.io.seen import Seen
 from probi.io.sources import Source, find_sources
-from probi.io.space import N_ESTIMATED, SCALES, Space, read_scale
+from probi.io.transform import N_ESTIMATED, SCALES, Transform, read_scale
 from probi.nodes import Nodes
 from probi.tables.columns import Columns, choose_columns, innermost, is_list, is_number, is_text
-from probi.tables.flat import float_dtype
-from probi.tables.whole import check_guessed_points, repeated_id
+from probi.tables.from_table import check_guessed_points, repeated_id
+from probi.tables.to_arrays import float_dtype
+from probi.validation import warn_of_rounding
 
 # Files that are looked at at the same time: on a file system far away most of it is waiting.
 AT_ONCE = 8
@@ -34,13 +34,13 @@ AT_ONCE = 8
 GLANCE = 1 << 12
 
 
-class Known(NamedTuple):
+class ReaderInfo(NamedTuple):
     """What one reader has found out about its files, and others of the same files need not."""
 
     schema: Any
     columns: Columns
     dtype: str
-    space: Space
+    space: Transform
 
 
 def read(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], **options: Any) -> Reader:
@@ -84,7 +84,7 @@ def read(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], **op
             Put rows of a node together that are not contiguous, in memory.
         dtype : {"float32", "float64"}, default=None
             None: float32 where the types of the columns fit in it.
-        most_node_rows : int, default=100000
+        max_node_rows : int, default=100000
             More rows of one node are an error.
 
     Returns
@@ -117,7 +117,7 @@ class Reader:
         As in :func:`read`.
     options : Options
         Those of :func:`read`.
-    known : Known, default=None
+    known : ReaderInfo, default=None
         What another reader of the same files has found out. None: look at the first file.
 
     Attributes
@@ -126,7 +126,7 @@ class Reader:
         Files, in the order in which they are read.
     columns : Columns
         Roles of the columns: prints as one line.
-    space : Space
+    space : Transform
         From features to coordinates and back; its scales are known after the first batch.
     counts : Counts
         What became of the rows that were iterated over: ``counts.left_out`` says how many are in no node, and why.
@@ -147,7 +147,7 @@ class Reader:
     >>> folder.cleanup()
     """
 
-    def __init__(self, inputs: Any, options: Options, known: Known | None = None) -> None:
+    def __init__(self, inputs: Any, options: Options, known: ReaderInfo | None = None) -> None:
         self.options = options
         given = isinstance(inputs, Sequence) and all(isinstance(entry, Source) for entry in inputs)
         self.sources: list[Source] = list(inputs) if given and inputs else find_sources(inputs, options.format)
@@ -173,7 +173,7 @@ class Reader:
             self.schema, self.columns, self.dtype, self.space = known
         self._sizes = [source.size for source in self.sources]
 
-    def known(self) -> Known:
+    def known(self) -> ReaderInfo:
         """What another reader of these files needs; the start is read where scales are estimated from it.
 
         :meta private:
@@ -183,7 +183,7 @@ class Reader:
                 break
             if self._how != "none":
                 raise InputError(f"{self.sources[0]}: there is no row by which scales could be estimated.")
-        return Known(self.schema, self.columns, self.dtype, self.space)
+        return ReaderInfo(self.schema, self.columns, self.dtype, self.space)
 
     def _open(self, file: int, **csv_options: Any) -> TableFile:
         given = {name: getattr(self.options, name) for name in ("delimiter", "header", "decimal")}
@@ -252,9 +252,9 @@ class Reader:
             raise InputError("There is no column of probabilities to normalize. Name it: --probability.")
         return columns.per_file(file.schema.names) if self.options.id_per_file else columns
 
-    def _start_space(self) -> tuple[str, Space]:
+    def _start_space(self) -> tuple[str, Transform]:
         """What is to be estimated, and the space so far."""
-        space = Space(self.columns.features, self.options.lonlat)
+        space = Transform(self.columns.features, self.options.lonlat)
         if self.options.scale in SCALES:
             return self.options.scale, space
         path = Path(self.options.scale)
@@ -366,7 +366,7 @@ class Reader:
         """What a single column of ids is called."""
         return self.columns.ids[0] if self.columns.ids else "id"
 
-    def go_on_in(self, space: Space, seen: Seen | None = None) -> None:
+    def go_on_in(self, space: Transform, seen: Seen | None = None) -> None:
         """Take a space as it was before a stop, with its scales, and the ids that were seen before it.
 
         :meta private:

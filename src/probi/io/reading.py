@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from probi.errors import InputError
-from probi.io.options import MOST_BAD, MOST_NODE_ROWS, Options
+from probi.io.options import MAX_BAD, MAX_NODE_ROWS, Options
 from probi.io.reader import Reader
 from probi.tables.columns import ID_NAMES
 
@@ -15,8 +15,8 @@ MEANING = ("layout", "group_size", "features", "id", "probability", "weight", "l
 DEFAULTS = {"probabilities": "keep", "id_per_file": False}
 # Options that say what to do with rows, and what they are by themselves. One that is given now takes precedence.
 HANDLING = {
-    "missing": "error", "on_bad": "stop", "max_bad": MOST_BAD, "gather": False, "decimal": None,
-    "most_node_rows": MOST_NODE_ROWS,
+    "missing": "error", "on_bad": "stop", "max_bad": MAX_BAD, "gather": False, "decimal": None,
+    "max_node_rows": MAX_NODE_ROWS,
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import pyarrow.types as kind
 from numpy.typing import NDArray
 
 from probi.io.chunks import LINE, Chunk
-from probi.tables.flat import one_chunk
+from probi.tables.to_arrays import one_chunk
 
 # A row is known by the number of its file and its number there, in one integer.
 FILE = 1 << 44

@@ -5,14 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from probi.errors import InputError, StoppedError
-from probi.io.assemble import Batch, Counts, Position
 from probi.io.checkpoint import Checkpoint, Saved
-from probi.io.parts import Part
+from probi.io.node_assembler import Batch, Counts, Position
 from probi.io.prefetch import StoppedWaitingError
 from probi.io.reader import Reader
 from probi.io.reading import reading_of
+from probi.io.recent_ids import Seen
 from probi.io.rejects import Rejects
-from probi.io.seen import Seen
+from probi.io.splits import Part
 from probi.summary import Summary
 
 SAME_AGAIN = "Name the same folder as before, or remove the checkpoint to start anew."

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from probi._files import replacing, write_atomically
 from probi.errors import InputError
-from probi.io.assemble import Batch
+from probi.io.node_assembler import Batch
 from probi.io.rows import FILE
 from probi.io.sources import ENDINGS
-from probi.io.space import Space
+from probi.io.transform import Transform
 from probi.nodes import Nodes
 from probi.solver.result import Result
-from probi.tables.flat import label_type
-from probi.tables.layouts import id_columns, to_table
+from probi.tables.to_arrays import label_type
+from probi.tables.to_table import id_columns, to_table
 
 Array = NDArray[Any]
 
@@ -33,14 +33,14 @@ CENTER_COLUMNS = ("n_clusters", "cluster", "cluster_mass", "cluster_cost", "clus
 # -- centers ----------------------------------------------------------------------------------------------------------
 
 
-def centers_table(results: Sequence[Result], space: Space, reading: Mapping[str, Any] | None = None) -> pa.Table:
+def centers_table(results: Sequence[Result], space: Transform, reading: Mapping[str, Any] | None = None) -> pa.Table:
     """A row a center, in original units; exact coordinates, space and how files were read stand in the metadata."""
     columns: dict[str, Any] = {
         "n_clusters": np.concatenate([np.full(len(r.centers), len(r.centers)) for r in results]),
         "cluster": np.concatenate([np.arange(len(r.centers)) for r in results]),
     }
-    originals = np.concatenate([space.originals(result.centers) for result in results])
-    columns |= {name: originals[:, j] for j, name in enumerate(space.features)}
+    inverse = np.concatenate([space.inverse(result.centers) for result in results])
+    columns |= {name: inverse[:, j] for j, name in enumerate(space.features)}
     for name in ("mass", "cost", "spread"):
         columns[f"cluster_{name}"] = np.concatenate([getattr(r.clusters, name) for r in results])
     if len(columns) != len(CENTER_COLUMNS) + len(space.features):
@@ -51,7 +51,7 @@ def centers_table(results: Sequence[Result], space: Space, reading: Mapping[str,
 
 
 def write_centers(
-    folder: Path, results: Sequence[Result], space: Space, reading: Mapping[str, Any] | None = None
+    folder: Path, results: Sequence[Result], space: Transform, reading: Mapping[str, Any] | None = None
 ) -> None:
     """Write centers.parquet and centers.csv."""
     table = centers_table(results, space, reading)
@@ -65,7 +65,7 @@ class Centers:
     """Centers of a file: coordinates (k, d), and, where it tells, their space and how their run read its files."""
 
     coordinates: Array
-    space: Space | None
+    space: Transform | None
     features: tuple[str, ...]
     reading: Mapping[str, Any] | None = None
 
@@ -135,7 +135,7 @@ def _solutions(path: Path, table: pa.Table) -> dict[int, Centers]:
     if about is not None:
         try:
             values = json.loads(about)
-            space = Space.from_json(values["space"])
+            space = Transform.from_json(values["space"])
             arrays = [np.array(rows, np.float64).reshape(len(rows), -1) for rows in values["coordinates"]]
             reading = values.get("reading")
             return {len(array): Centers(array, space, space.features, reading) for array in arrays}

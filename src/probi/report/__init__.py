@@ -1,11 +1,11 @@
 """Pictures of solutions, which need the extra "plot" (matplotlib), and a report of one page, which does not."""
 
-from probi.report.page import Borderline, Story, write_report
+from probi.report.page import Borderline, ReportContext, write_report
 from probi.report.plots import plot_clusters, plot_cost_split, plot_elbow, plot_profiles
 
 __all__ = [
     "Borderline",
-    "Story",
+    "ReportContext",
     "plot_clusters",
     "plot_cost_split",
     "plot_elbow",

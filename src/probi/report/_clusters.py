@@ -22,14 +22,14 @@ Array = NDArray[Any]
 Floats = NDArray[np.float64]
 
 # More marks than these hide each other and say no more.
-MOST_REALIZATIONS, MOST_MEDIANS = 4000, 1500
+MAX_REALIZATIONS, MAX_MEDIANS = 4000, 1500
 
 ROW = 0.7  # share of the row of a cluster that its nodes fill, where there is one feature only
 GOLDEN = 0.6180339887498949  # its multiples, modulo 1, are spread evenly however many there are
 STRETCHED = 6.0  # sides of a picture that differ more are not drawn to one scale
 
 RADIUS, NUMBER_SIZE = 6.5, 8.5  # of the disc with the number of a cluster, and of the number, in points
-MOST_NUMBERED = 10  # of clusters that have no colour the largest have a number
+MAX_NUMBERED = 10  # of clusters that have no colour the largest have a number
 FAINT = 0.35  # how opaque medians are where clusters have no colours, so that centers stand out
 N_DIRECTIONS = 16  # that a disc may stand in
 
@@ -129,8 +129,8 @@ def some_realizations(scene: Scene, plane: Plane) -> tuple[NDArray[np.int64], Fl
     """Numbers of the realizations to draw, always the same ones, and where they are."""
     n = scene.nodes.n_realizations
     rows = np.arange(n)
-    if n > MOST_REALIZATIONS:
-        rows = np.sort(np.random.default_rng(0).choice(n, MOST_REALIZATIONS, replace=False))
+    if n > MAX_REALIZATIONS:
+        rows = np.sort(np.random.default_rng(0).choice(n, MAX_REALIZATIONS, replace=False))
     heights = scene.by_realization(heights_of(len(scene.nodes)))
     return rows, plane.project(scene.nodes.points[rows], scene.owners[rows], heights[rows])
 
@@ -169,9 +169,9 @@ def _draw_medians(axes: "Axes", scene: Scene, plane: Plane) -> int:
 def some_medians(scene: Scene) -> NDArray[np.int64]:
     """Numbers of the nodes whose medians to draw, always the same ones."""
     n = len(scene.nodes)
-    if n <= MOST_MEDIANS:
+    if n <= MAX_MEDIANS:
         return np.arange(n)
-    return np.sort(np.random.default_rng(1).choice(n, MOST_MEDIANS, replace=False))
+    return np.sort(np.random.default_rng(1).choice(n, MAX_MEDIANS, replace=False))
 
 
 def heights_of(n_nodes: int) -> Floats:
@@ -252,7 +252,7 @@ def dot_radii(scene: Scene) -> Floats:
 def numbered(scene: Scene) -> NDArray[np.int64]:
     """Clusters whose number is drawn: all, or the largest of very many; those that can be drawn."""
     order = np.argsort(-scene.cluster_masses, kind="stable")
-    kept = order if has_colors(scene.n_clusters) else order[:MOST_NUMBERED]
+    kept = order if has_colors(scene.n_clusters) else order[:MAX_NUMBERED]
     return np.sort(kept)[np.isfinite(scene.centers[np.sort(kept)]).all(axis=1)]
 
 
@@ -352,7 +352,7 @@ def _caption(scene: Scene, plane: Plane, n_drawn: int, n_medians: int, has_ellip
     if has_colors(scene.n_clusters):
         parts.append("White dots: centers, with their numbers beside them.")
     else:
-        parts.append(f"Dots: centers, larger with more mass; numbered: the {MOST_NUMBERED} largest.")
+        parts.append(f"Dots: centers, larger with more mass; numbered: the {MAX_NUMBERED} largest.")
     if has_ellipses:
         parts.append("Dashed: one standard deviation of the realizations of a cluster.")
     return " ".join(parts) + plane.note + scene.part

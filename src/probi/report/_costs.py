@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from probi.report._style import EXCESS, LINE, PLAIN, SMALL, SPREAD, ink, label, people_ticks
+from probi.report._style import EXCESS, LINE, PLAIN, SMALL, SPREAD, format_ticks, ink, label
 from probi.report._words import Words, measured, number, percent, plural
 from probi.solver.result import Result
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-MOST_TICKS = 16  # numbers of clusters that fit below an axis
-MOST_BARS = 20  # the most expensive clusters have one
+MAX_TICKS = 16  # numbers of clusters that fit below an axis
+MAX_BARS = 20  # the most expensive clusters have one
 
 
 def draw_elbow(axes: "Axes", results: Sequence[Result], chosen: int | None) -> Words:
@@ -83,8 +83,8 @@ def _elbow_axes(axes: "Axes", ks: NDArray[np.int64]) -> None:
     from matplotlib.ticker import MaxNLocator
 
     label(axes, "Number of clusters", cost_name(""))
-    people_ticks(axes, "y")
-    if len(np.unique(ks)) <= MOST_TICKS:
+    format_ticks(axes, "y")
+    if len(np.unique(ks)) <= MAX_TICKS:
         axes.set_xticks(np.unique(ks))
     else:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -130,7 +130,7 @@ def draw_cost_split(axes: "Axes", result: Result) -> Words:
     axes.grid(True, axis="x", color=LINE, linewidth=0.6)
     axes.set_axisbelow(True)
     label(axes, cost_name(""), "Cluster")
-    people_ticks(axes, "x")
+    format_ticks(axes, "x")
     axes.xaxis.set_major_locator(MaxNLocator(6))
     axes.legend(
         loc="lower left",
@@ -150,7 +150,7 @@ def cost_bars(result: Result) -> tuple[list[str], Floats, Floats]:
     order = np.argsort(-costs, kind="stable")
     # A computed spread may exceed the true one by its tolerance, and then, by a hair, the cost.
     excesses = np.maximum(costs - spreads, 0.0)
-    kept = order[:MOST_BARS]
+    kept = order[:MAX_BARS]
     return [str(c) for c in kept], spreads[kept], excesses[kept]
 
 

@@ -26,11 +26,11 @@ from probi.report._clusters import (
     some_medians,
     some_realizations,
 )
-from probi.report._costs import MOST_TICKS, cost_bars, cost_name, elbow_curve, elbow_words, floor_limits, split_words
+from probi.report._costs import MAX_TICKS, cost_bars, cost_name, elbow_curve, elbow_words, floor_limits, split_words
 from probi.report._measures import covariance
 from probi.report._profiles import (
     LONGEST_NAME,
-    MOST_FEATURES,
+    MAX_FEATURES,
     band_of,
     bar_width,
     columns_of,
@@ -208,7 +208,7 @@ def elbow_picture(results: Sequence[Result], chosen: int | None, height: float, 
     box = floor_limits(ks, costs + 2 * errors, floors)
     x_limits, y_limits = (limits(ks), limits(costs)) if box is None else box[:2]
     unique = np.unique(ks)
-    x_ticks = [(float(k), str(k)) for k in unique] if len(unique) <= MOST_TICKS else chart.whole_ticks(*x_limits, 9)
+    x_ticks = [(float(k), str(k)) for k in unique] if len(unique) <= MAX_TICKS else chart.whole_ticks(*x_limits, 9)
     y_ticks = chart.round_ticks(*y_limits, 8)
     left, beside = chart.left_of(y_ticks, "y")
     x_name = "Number of clusters"
@@ -289,7 +289,7 @@ def _legend(x: float, y: float) -> Iterator[str]:
 
 def profiles_picture(scene: Scene) -> tuple[str, Words]:
     """A panel a cluster: its center, feature by feature, with bars in which half of its realizations lie."""
-    features = scene.most_different(MOST_FEATURES)
+    features = scene.max_different(MAX_FEATURES)
     clusters = largest(scene)
     centers = scene.standardised(scene.centers)[:, features]
     bands = [band_of(scene, c)[:, features] for c in clusters]

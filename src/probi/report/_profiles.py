@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from probi.report._measures import quantiles
 from probi.report._scene import Scene
-from probi.report._style import INK, LINE, MUTED, PLAIN, SMALL, color, dress, new_figure
+from probi.report._style import INK, LINE, MUTED, PLAIN, SMALL, color, new_figure, style_axes
 from probi.report._words import Words, enumerated, percent, short
 
 if TYPE_CHECKING:
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-MOST_FEATURES, MOST_PANELS = 60, 24
+MAX_FEATURES, MAX_PANELS = 60, 24
 LONGEST_NAME = 22  # characters below a panel
-MOST_MARKED = 24  # features whose names are not small
+MAX_MARKED = 24  # features whose names are not small
 LINEAR = 2.0  # standard deviations up to which a scale that must also show extremes is an ordinary one
 EXTREME = 6.0  # where such a scale begins to be worth it
 
 
 def draw_profiles(scene: Scene) -> tuple["Figure", Words]:
     """Draw a panel a cluster; say what is to be seen and what was left out."""
-    shown = scene.most_different(MOST_FEATURES)
+    shown = scene.max_different(MAX_FEATURES)
     clusters = largest(scene)
     centers = scene.standardised(scene.centers)[:, shown]
     bands = [band_of(scene, c)[:, shown] for c in clusters]
@@ -42,7 +42,7 @@ def draw_profiles(scene: Scene) -> tuple["Figure", Words]:
 
 def largest(scene: Scene) -> Integers:
     """Clusters to draw: all, or those of the largest mass, in their order."""
-    return np.sort(np.argsort(-scene.cluster_masses, kind="stable")[:MOST_PANELS])
+    return np.sort(np.argsort(-scene.cluster_masses, kind="stable")[:MAX_PANELS])
 
 
 def band_of(scene: Scene, cluster: int) -> Floats:
@@ -67,11 +67,11 @@ def height_of(scene: Scene, shown: Integers, n_clusters: int, n_columns: int) ->
 
 def bar_width(n_features: int) -> float:
     """Of the bars of a panel, in points."""
-    return 6.0 if n_features <= 12 else 4.0 if n_features <= MOST_MARKED else 2.5
+    return 6.0 if n_features <= 12 else 4.0 if n_features <= MAX_MARKED else 2.5
 
 
 def _draw_panel(panel: "Axes", paint: str, cluster: int, center: Floats, band: Floats) -> None:
-    dress(panel)
+    style_axes(panel)
     at = np.arange(len(center))
     panel.axhline(0.0, color=MUTED, linewidth=0.6, zorder=1)
     # No line from one feature to the next: what lies between two of them means nothing.
@@ -126,7 +126,7 @@ def _name_features(panel: "Axes", names: list[str], in_layout: bool) -> None:
     for text in panel.get_xticklabels():
         # Anchored, so that they stand at their ticks in any font: that of a browser is not the one measured here.
         text.set(rotation=90, rotation_mode="anchor", ha="right", va="center")
-        text.set(fontsize=SMALL if len(names) <= MOST_MARKED else 6.5, in_layout=in_layout)
+        text.set(fontsize=SMALL if len(names) <= MAX_MARKED else 6.5, in_layout=in_layout)
 
 
 def _draw_rules(panel: "Axes", n_features: int) -> None:

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probi._inputs import as_nodes
-from probi.distances import assign, check_centers
 from probi.errors import InputError
 from probi.nodes import Nodes
+from probi.objective import assign, check_centers
 from probi.report._measures import deviations, quantiles
 from probi.report._words import feature_names, plural
 from probi.solver.result import Result
@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 Original = Callable[[Array], Array]
 
 # Coordinates that statistics are taken of: a second of work, and shares are then good to a fraction of a percent.
-MOST_COORDINATES = 4_000_000
+MAX_COORDINATES = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +110,7 @@ class Scene:
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(self.scales > 0, (values - self.medians) / self.scales, 0.0)
 
-    def most_different(self, at_most: int) -> NDArray[np.int64]:
+    def max_different(self, at_most: int) -> NDArray[np.int64]:
         """Numbers of the features in which the centers differ most from the nodes and each other, in order."""
         positions = np.nan_to_num(np.vstack([self.standardised(self.centers), np.zeros(len(self.features))]))
         order = np.argsort(-np.ptp(positions, axis=0), kind="stable")
@@ -131,7 +131,7 @@ def make_scene(result: Result, nodes: Any, features: Sequence[str] | None, origi
     if len(nodes) == 0:
         raise InputError("There are no nodes to draw. Give at least one.")
     places = check_centers(result.centers, nodes.n_features)
-    some = some_nodes(nodes, MOST_COORDINATES // nodes.n_features)
+    some = some_nodes(nodes, MAX_COORDINATES // nodes.n_features)
     convert = _in_original_units(original)
     n_original = convert(places).shape[1]
     names = feature_names(features, n_original)
@@ -150,13 +150,13 @@ def check_result(result: Any) -> None:
         )
 
 
-def some_nodes(nodes: Nodes, most_realizations: int) -> Nodes:
+def some_nodes(nodes: Nodes, max_realizations: int) -> Nodes:
     """All nodes, or as many as together have so many realizations, at least one; always the same ones."""
-    if nodes.n_realizations <= most_realizations:
+    if nodes.n_realizations <= max_realizations:
         return nodes
     order = np.random.default_rng(0).permutation(len(nodes))
     sizes = np.cumsum(np.diff(nodes.offsets)[order])
-    n_kept = max(1, int(np.searchsorted(sizes, most_realizations, side="right")))
+    n_kept = max(1, int(np.searchsorted(sizes, max_realizations, side="right")))
     return nodes.take(np.sort(order[:n_kept]))
 
 

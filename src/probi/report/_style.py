@@ -62,11 +62,11 @@ def new_figure(height: float) -> "Figure":
 def new_axes(height: float) -> "Axes":
     """Axes that fill a figure."""
     axes: Axes = new_figure(height).add_subplot()
-    dress(axes)
+    style_axes(axes)
     return axes
 
 
-def dress(axes: "Axes") -> None:
+def style_axes(axes: "Axes") -> None:
     """Quiet axes: no frame, thin lines, small text; whatever the settings of the user are."""
     axes.set_facecolor("none")
     for side, spine in axes.spines.items():
@@ -84,7 +84,7 @@ def ink(axes: "Axes") -> str:
     return str(to_hex(axes.xaxis.label.get_color()))
 
 
-def people_ticks(axes: "Axes", which: str) -> None:
+def format_ticks(axes: "Axes", which: str) -> None:
     """Numbers along an axis as in the text: 12,000."""
     from matplotlib.ticker import FuncFormatter
 
@@ -113,7 +113,7 @@ def owner(axes: "Axes") -> "Figure":
     return figure
 
 
-def entitle(axes: "Axes", words: Words) -> "Figure":
+def set_title(axes: "Axes", words: Words) -> "Figure":
     """Write title and caption above axes; the figure they are in."""
     axes.set_title(_lines(words), loc="left", fontsize=SMALL, pad=8, linespacing=1.4, **PLAIN)
     return owner(axes)

@@ -15,8 +15,8 @@ from probi.solver.result import Result
 
 N_TRAITS = 3  # features named for each cluster
 LEAST_TRAIT = 0.2  # standard deviations from the median that set nothing apart
-MOST_FEATURES = 200  # in the table of centers
-MOST_CELLS = 10_000  # of the same: of very many clusters the largest are shown
+MAX_FEATURES = 200  # in the table of centers
+MAX_CELLS = 10_000  # of the same: of very many clusters the largest are shown
 FEW_FEATURES = 6  # up to which clusters are its rows
 TINTS = (0.5, 1.0, 2.0, 3.0)  # standard deviations from the median from which a cell is tinted more
 
@@ -119,9 +119,9 @@ def traits(scene: Scene, cluster: int) -> list[Trait]:
 
 def centers_grid(scene: Scene) -> Grid:
     """Centers in original units; with many features these are the rows, because their names are long."""
-    shown = scene.most_different(MOST_FEATURES)
+    shown = scene.max_different(MAX_FEATURES)
     order = np.argsort(-scene.cluster_masses, kind="stable")
-    clusters = np.sort(order[: max(MOST_CELLS // len(shown), 1)])
+    clusters = np.sort(order[: max(MAX_CELLS // len(shown), 1)])
     names = [scene.features[j] for j in shown]
     positions = np.nan_to_num(scene.standardised(scene.centers))
     by_feature = []

@@ -28,7 +28,7 @@ from probi.report._words import Words, clean, enumerated, measured, number, perc
 from probi.report.plots import ELBOW_HEIGHT, Original, clusters_height, split_height
 from probi.solver.result import Result
 
-MOST_PROFILED = 12  # features whose names have room below a panel
+MAX_PROFILED = 12  # features whose names have room below a panel
 LONG = 25  # rows of a table that has more scroll in a box of their own
 
 
@@ -60,7 +60,7 @@ class Borderline:
 
 
 @dataclass(frozen=True, eq=False)
-class Story:
+class ReportContext:
     """What a report tells besides the solutions.
 
     Attributes
@@ -84,8 +84,8 @@ class Story:
 
     Examples
     --------
-    >>> from probi.report import Story
-    >>> story = Story(
+    >>> from probi.report import ReportContext
+    >>> story = ReportContext(
     ...     title="Buoys", read={"nodes": "120"}, settings={"seed": "0"}, reproduce="probi cluster buoys.csv -k 3"
     ... )
     >>> story.unit
@@ -115,7 +115,7 @@ def write_report(
     path: str | os.PathLike[str],
     results: Result | Sequence[Result],
     nodes: Nodes | ArrayLike,
-    story: Story | None = None,
+    story: ReportContext | None = None,
     *,
     chosen: int = 0,
     features: Sequence[str] | None = None,
@@ -136,7 +136,7 @@ def write_report(
     nodes : Nodes or array-like
         All nodes or a sample to draw, and to take each feature's overall median and scale from; arrays as in
         :func:`probi.solve`.
-    story : Story, default=None
+    story : ReportContext, default=None
         What the report tells besides. None: how many nodes and features there are.
     chosen : int, default=0
         Index of the result that is shown in detail.
@@ -160,7 +160,7 @@ def write_report(
 def render_report(
     results: Result | Sequence[Result],
     nodes: Nodes | ArrayLike,
-    story: Story | None = None,
+    story: ReportContext | None = None,
     *,
     chosen: int = 0,
     features: Sequence[str] | None = None,
@@ -200,10 +200,10 @@ def render_report(
     )
 
 
-def _short_story(result: Result, scene: Scene) -> Story:
+def _short_story(result: Result, scene: Scene) -> ReportContext:
     """What there is to tell of a result alone."""
     k = len(result.centers)
-    return Story(
+    return ReportContext(
         title=plural(k, "cluster"),
         read={"Nodes": f"{scene.n_nodes:,}", "Features": f"{len(scene.features):,}"},
         settings={},
@@ -315,7 +315,7 @@ def _pictures(results: Sequence[Result], chosen: int, scene: Scene, unit: str) -
         pictures.append(_picture(elbow_picture(results, chosen, ELBOW_HEIGHT, unit)))
     pictures.append(_picture(split_picture(result, split_height(result), unit)))
     # The first picture shows two features as they are; the table of centers is coloured, which serves for very many.
-    if 2 < n_features <= MOST_PROFILED and has_colors(scene.n_clusters):
+    if 2 < n_features <= MAX_PROFILED and has_colors(scene.n_clusters):
         pictures.append(_picture(profiles_picture(scene)))
     return pictures
 

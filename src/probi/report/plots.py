@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.report._clusters import draw_clusters
-from probi.report._costs import MOST_BARS, draw_cost_split, draw_elbow
+from probi.report._costs import MAX_BARS, draw_cost_split, draw_elbow
 from probi.report._profiles import draw_profiles
 from probi.report._scene import Scene, check_result, make_scene
-from probi.report._style import entitle, entitle_figure, new_axes
+from probi.report._style import entitle_figure, new_axes, set_title
 from probi.solver.result import Result
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def plot_clusters(
     """
     scene = make_scene(result, nodes, features, original)
     axes = new_axes(clusters_height(scene)) if ax is None else ax
-    return entitle(axes, draw_clusters(axes, scene))
+    return set_title(axes, draw_clusters(axes, scene))
 
 
 def plot_elbow(results: Sequence[Result], *, chosen: int | None = None, ax: Axes | None = None) -> Figure:
@@ -114,7 +114,7 @@ def plot_elbow(results: Sequence[Result], *, chosen: int | None = None, ax: Axes
     for result in results:
         check_result(result)
     axes = new_axes(ELBOW_HEIGHT) if ax is None else ax
-    return entitle(axes, draw_elbow(axes, results, chosen))
+    return set_title(axes, draw_elbow(axes, results, chosen))
 
 
 def plot_cost_split(result: Result, *, ax: Axes | None = None) -> Figure:
@@ -145,7 +145,7 @@ def plot_cost_split(result: Result, *, ax: Axes | None = None) -> Figure:
     """
     check_result(result)
     axes = new_axes(split_height(result)) if ax is None else ax
-    return entitle(axes, draw_cost_split(axes, result))
+    return set_title(axes, draw_cost_split(axes, result))
 
 
 def plot_profiles(
@@ -192,4 +192,4 @@ def clusters_height(scene: Scene) -> float:
 
 def split_height(result: Result) -> float:
     """Height of a picture with a bar a cluster."""
-    return 1.1 + 0.24 * max(3, min(len(result.centers), MOST_BARS))
+    return 1.1 + 0.24 * max(3, min(len(result.centers), MAX_BARS))

@@ -6,9 +6,9 @@ from numpy.typing import NDArray
 from probi import _parallel
 from probi._kernels import pull as kernels
 from probi._kernels.medians import RELAXATION
-from probi.distances import Assignment
 from probi.medians import PAPER_RATIO, PAPER_STEPS
 from probi.nodes import Nodes
+from probi.objective import Assignment
 from probi.solver.problem import Problem
 from probi.solver.progress import OnRound, silent
 

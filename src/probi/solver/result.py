@@ -113,7 +113,7 @@ class Result:
 
     def _repr_html_(self) -> str:
         """Show the clusters in a notebook: the first ones, and the first features of their centers."""
-        shown, d = min(len(self.centers), _html.MOST_ROWS), min(self.centers.shape[1], _html.MOST_COLUMNS)
+        shown, d = min(len(self.centers), _html.MAX_ROWS), min(self.centers.shape[1], _html.MAX_COLUMNS)
         sums = (self.clusters.count, self.clusters.mass, self.clusters.cost, self.clusters.spread)
         rows = [
             [

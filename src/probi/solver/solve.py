@@ -12,20 +12,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from probi import _parallel
-from probi._checks import check_count
 from probi._inputs import as_nodes
 from probi._notes import counted, rounded
 from probi._random import generator
-from probi.distances import Assignment, assign, check_centers, total_cost
 from probi.errors import InputError, SolverWarning
 from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import Nodes
+from probi.objective import Assignment, assign, check_centers, total_cost
 from probi.solver.lloyd import Lloyd, descend, p_lloyd
 from probi.solver.problem import Problem
 from probi.solver.progress import OnRound, Progress
 from probi.solver.result import Clusters, Evaluation, Result
 from probi.solver.seeding import seed, seed_as_in_paper
 from probi.solver.swaps import NodeSwaps, Swaps
+from probi.validation import check_count
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from probi import _parallel
 from probi._kernels import candidates as kernels
-from probi.distances import Assignment, expected_distances
+from probi.objective import Assignment, expected_distances
 from probi.solver.lloyd import Lloyd, one_round
 from probi.solver.problem import Problem, draw
 from probi.solver.progress import OnRound, silent

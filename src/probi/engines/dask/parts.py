@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 from dask.delayed import Delayed, delayed
 
-from probi._checks import check_count
 from probi.engines._work import Files, Frame, Recipe, Task, n_first, reader_of
 from probi.errors import InputError
 from probi.nodes import Nodes
-from probi.tables.flat import in_order_of_ids
+from probi.tables.to_arrays import in_order_of_ids
+from probi.validation import check_count
 
 
 def parts_of(source: Any, task: Any, part_bytes: int, reading: dict[str, Any]) -> list[Delayed]:

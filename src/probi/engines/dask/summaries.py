@@ -18,7 +18,6 @@ from dask.delayed import Delayed
 from distributed import as_completed, default_client
 from numpy.typing import ArrayLike
 
-from probi.distances import assign as nearest
 from probi.engines import PART_BYTES
 from probi.engines._work import (
     Assign,
@@ -41,6 +40,7 @@ from probi.engines.dask.parts import (
     parts_of_files,
     parts_of_frame,
 )
+from probi.objective import assign as nearest
 from probi.summary import Summary
 
 
@@ -174,7 +174,7 @@ def assign(
         As in :func:`summarize`.
     centers : array-like of shape (k, d)
         Coordinates of the centers: ``result.centers``.
-    space : Space or dict, default=None
+    space : Transform or dict, default=None
         With ``scale``: the scales that the centers were found with, ``summary.about["space"]``. None: they are
         estimated from this source.
     client, part_bytes, **reading

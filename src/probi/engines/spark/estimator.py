@@ -13,13 +13,13 @@ from pyspark.ml import Estimator, Model
 from pyspark.sql import DataFrame
 from pyspark.sql.types import IntegerType
 
-from probi.distances import assign as nearest
 from probi.engines._work import Frame, Recipe, finished
 from probi.engines.spark.parts import how_to_read, mapped, together, with_columns
 from probi.engines.spark.summaries import merged_frame
 from probi.errors import InputError
-from probi.io.assemble import Batch
+from probi.io.node_assembler import Batch
 from probi.io.rows import FILE
+from probi.objective import assign as nearest
 from probi.solver.result import Result
 from probi.solver.solve import solve
 from probi.summary import Summary

@@ -210,7 +210,7 @@ def assign(
         As in :func:`summarize`.
     centers : array-like of shape (k, d)
         Coordinates of the centers: ``result.centers``.
-    space : Space or dict, default=None
+    space : Transform or dict, default=None
         With ``scale``: the scales that the centers were found with, ``summary.about["space"]``. None: they are
         estimated from this source.
     order, n_partitions, session, part_bytes, **reading

@@ -1,0 +1,199 @@
+"""What the command line says: results on standard output, talk on standard error, a bar where there is a terminal."""
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from probi import _notes
+
+# A bar is shown for what takes longer than this.
+PATIENCE_SECONDS = 1.0
+
+# What is done now may change thousands of times a second.
+READABLE_SECONDS = 0.1
+
+
+class Console:
+    """Sentences and progress for people, on standard error; nothing at all if it is to be quiet."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.quiet = _notes.quiet = quiet
+
+    def say(self, text: str) -> None:
+        """Print one line."""
+        if not self.quiet:
+            print(text, file=sys.stderr, flush=True)
+
+    @contextlib.contextmanager
+    def warnings(self) -> Iterator[None]:
+        """Say what is warned of, instead of showing lines of code."""
+
+        def show(message: Warning | str, *_: Any) -> None:
+            self.say(f"Note: {message}")
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = show  # type: ignore[assignment]
+            yield
+
+    @contextlib.contextmanager
+    def progress(self, what: str, unit: str = "nodes") -> "Iterator[Progress]":
+        """Bar with rate, time left and memory, if it takes long and somebody can see it."""
+        bar = Progress(what, unit, shown=not self.quiet and sys.stderr.isatty())
+        try:
+            yield bar
+        finally:
+            bar.close()
+
+
+class Progress:
+    """How far something is: a bar that shows itself when it takes long, also if nothing is reported meanwhile."""
+
+    def __init__(self, what: str, unit: str, shown: bool) -> None:
+        self._what, self._unit = what, unit
+        self._start = time.monotonic()
+        self._first: int | None = None
+        self._said = 0.0
+        self._bar: Any = None
+        self._lock = threading.Lock()
+        self._timer = threading.Timer(PATIENCE_SECONDS, self._show)
+        self._timer.daemon = True
+        if shown:
+            self._timer.start()
+
+    def _show(self) -> None:
+        with self._lock:
+            if self._timer.finished.is_set():  # closed meanwhile
+                return
+            bar = _bar()
+            self._task = bar.add_task(self._what, total=None, note="")
+            bar.start()
+            self._bar = bar
+
+    def update(self, n_done: int, fraction: float | None) -> None:
+        """So many are done, which is this share of all, if that is known."""
+        if self._first is None:
+            self._first = n_done  # what was done before a stop does not count as speed
+        if self._bar is None:
+            return
+        rate = (n_done - self._first) / max(time.monotonic() - self._start, 1e-9)
+        self._note(f"{n_done:,} {self._unit}, {rate:,.0f} a second, {memory_megabytes():,.0f} MB", fraction)
+
+    def say(self, what: str, fraction: float | None = None) -> None:
+        """Show what is done now, at this share of all; as often as people can read it."""
+        now = time.monotonic()
+        if self._bar is not None and now - self._said > READABLE_SECONDS:
+            self._said = now
+            self._note(f"{what}, {memory_megabytes():,.0f} MB", fraction)
+
+    def _note(self, note: str, fraction: float | None) -> None:
+        self._bar.update(self._task, completed=fraction or 0.0, total=None if fraction is None else 1.0, note=note)
+
+    def close(self) -> None:
+        """Take the bar away."""
+        self._timer.cancel()
+        with self._lock:
+            if self._bar is not None:
+                self._bar.stop()
+
+
+def _bar() -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(bar_width=20), TaskProgressColumn(),
+        TextColumn("{task.fields[note]}"), TimeRemainingColumn(), console=Console(stderr=True), transient=True,
+    )  # fmt: skip
+
+
+def size_of_file(n_bytes: int) -> str:
+    """Size of a file, for people."""
+    return f"{n_bytes / 1e6:,.1f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:,.0f} kB"
+
+
+def memory_megabytes() -> float:
+    """Memory of this process now."""
+    try:
+        with open("/proc/self/statm", "rb") as file:  # noqa: PTH123  a hundred times a second
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+    except (OSError, ValueError, AttributeError):
+        return peak_megabytes()
+
+
+def peak_megabytes() -> float:
+    """Largest memory of this process so far; 0 where the system does not tell."""
+    status = Path("/proc/self/status")
+    if status.is_file():
+        # Linux: getrusage would also count the process that started this one.
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024 / 1e6
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0.0
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most / 1e6 if sys.platform == "darwin" else most * 1024 / 1e6
+
+
+class Interrupts:
+    """Ctrl-C, or SIGTERM, as a question that the work answers between two batches; the second ends it at once.
+
+    With ``at_once`` the first one does; the work asks all the same, because a library may swallow KeyboardInterrupt.
+    """
+
+    def __init__(self, talk: Console, at_once: bool = False) -> None:
+        self._talk, self._at_once, self._asked = talk, at_once, False
+
+    def asked(self) -> bool:
+        """Whether Ctrl-C was pressed."""
+        return self._asked
+
+    def check(self) -> None:
+        """Raise KeyboardInterrupt if Ctrl-C was pressed."""
+        if self._asked:
+            raise KeyboardInterrupt
+
+    def __enter__(self) -> "Interrupts":
+        self._before: dict[signal.Signals, Any] = {}
+        with contextlib.suppress(ValueError):  # not the main thread: nobody can interrupt there
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.check()
+        self._asked = True
+        if self._at_once:
+            raise KeyboardInterrupt
+        self._talk.say("Stopping after this batch; Ctrl-C again to stop at once.")
+
+
+def print_table(columns: list[str], rows: list[list[str]]) -> None:
+    """Print a table on standard output; text to the left, numbers to the right."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for j, name in enumerate(columns):
+        is_text = any(row[j][:1].isalpha() for row in rows)
+        table.add_column(Text(name), justify="left" if is_text else "right", no_wrap=not is_text)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    # A pipe has no width: wide enough not to break lines, for people and for grep.
+    width = None if sys.stdout.isatty() else 200
+    Console(file=sys.stdout, width=width, highlight=False).print(table)

@@ -1,0 +1,105 @@
+"""probi cluster --engine: the two passes over the files by the workers of an engine."""
+
+import contextlib
+import importlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from probi.cli.console import Console, Interrupts, Progress
+from probi.cli.steps import check_counts
+from probi.engines._work import Engine, Files, OnPart, Recipe, assign_parts, opened
+from probi.errors import InputError
+from probi.io.assign import Tally
+from probi.io.node_assembler import Counts
+from probi.io.reader import Reader
+from probi.io.rejects import Rejects
+from probi.io.write import assignment_file
+from probi.solver.result import Result
+from probi.summary import Summary
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """Which engine, with how many workers or where, and what a worker reads at a time."""
+
+    engine: str
+    workers_or_address: str | None
+    part_megabytes: int
+
+    @classmethod
+    def checked(
+        cls, engine: str, workers: str | None, part_megabytes: int, checkpoint: Path | None, shard: int = 0
+    ) -> "Elsewhere | None":
+        """What the user asks for; None for this process. What does not go together is an error."""
+        if engine == "local":
+            if workers is not None:
+                raise InputError("--workers goes with --engine dask or --engine spark.")
+            return None
+        if checkpoint is not None:
+            raise InputError(
+                f"--checkpoint goes with --engine local: {engine} itself repeats what a lost worker was to do."
+            )
+        if shard:
+            raise InputError(f"--shard goes with --engine local: {engine} numbers its parts itself.")
+        if workers is not None and re.fullmatch(r"0+|-.*|\d+\.\d*", workers):
+            raise InputError(f"--workers is {workers}, but must be a number above 0, or the address of a scheduler.")
+        return cls(engine, workers, part_megabytes)
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """What of it the result depends on."""
+        return {"engine": self.engine, "part_size": self.part_megabytes}
+
+    @contextlib.contextmanager
+    def workers(self, talk: Console, reader: Reader) -> Iterator["Workers"]:
+        """Start the engine, or connect to it, and say where it is."""
+        files = Files.of(reader, self.part_megabytes << 20)
+        module = importlib.import_module(f"probi.engines.{self.engine}.workers")
+        with talk.progress("Starting"):
+            stack = contextlib.ExitStack()
+            engine = stack.enter_context(module.connected(self.workers_or_address))
+        with stack, Interrupts(talk, at_once=True) as interrupts:
+            n_parts = len(files.parts)
+            talk.say(f"{engine.where}: {n_parts:,} part{'s' * (n_parts != 1)}.")
+            yield Workers(talk, engine, reader, files, interrupts)
+
+
+@dataclass(frozen=True)
+class Workers:
+    """An engine at work on some files."""
+
+    talk: Console
+    engine: Engine
+    reader: Reader
+    files: Files
+    interrupts: Interrupts
+
+    def _shows(self, bar: Progress) -> OnPart:
+        """Show a part that is done, and end where Ctrl-C was pressed."""
+
+        def show(n_done: int, n: int) -> None:
+            self.interrupts.check()
+            bar.update(n_done, n_done / n)
+
+        return show
+
+    def summarize(self, recipe: Recipe, rejects: Path | None) -> tuple[Summary, Counts]:
+        """Read everything once."""
+        with self.talk.progress("Reading", "parts") as bar:
+            recipe = replace(recipe, keeps_rejected=rejects is not None)
+            data = self.engine.summarize(self.files, recipe, self._shows(bar))
+        self.interrupts.check()
+        summary, account = opened(data)
+        if rejects is not None:
+            with Rejects(rejects) as file:
+                file.write(account.rejected)
+        check_counts(self.talk, self.reader, account.counts, rejects)
+        return summary, account.counts
+
+    def assign(self, results: list[Result], path: Path) -> list[Tally]:
+        """Read everything a second time, and write which node is in which cluster."""
+        with self.talk.progress("Assigning", "parts") as bar, assignment_file(path) as file:
+            centers = [result.centers for result in results]
+            return assign_parts(self.engine, self.files, centers, file.write, self._shows(bar))

@@ -1,0 +1,460 @@
+"""CSV of any length: blocks of whole lines, parsed by Arrow; a bad line costs a second look, not the run."""
+
+import contextlib
+import csv
+import functools
+import gzip
+import io
+import json
+import re
+import zlib
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+from numpy.typing import NDArray
+
+from probi.errors import InputError
+from probi.io.chunks import LINE, Chunk, one_piece, trouble_in
+from probi.io.sources import Source, standard_input
+from probi.tables.columns import Columns, is_list, is_number
+from probi.tables.to_arrays import NUMBER, PLAIN, converted_texts
+
+BLOCK = 1 << 22
+HEAD = 1 << 18  # bytes by which types are guessed
+LONGEST_LINE = 1 << 26
+DELIMITERS = ",;\t|"
+
+DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+
+# Of a line with too few or too many cells.
+LINES = pa.struct([("line", pa.binary()), ("reason", pa.string())])
+
+# Blocks in work at once, on as many threads: one that is parsed while the next one is.
+AHEAD = 2
+
+
+class CsvFile:
+    """A CSV file, a gzipped one, or standard input; opened once, read once."""
+
+    def __init__(
+        self,
+        source: Source,
+        delimiter: str | None = None,
+        header: bool | None = None,
+        decimal: str | None = None,
+        like: pa.Schema | None = None,
+        head: int | None = None,
+    ) -> None:
+        self._source, self._head_size = source, min(head or HEAD, HEAD)
+        self.total = source.size
+        self.pieces, self.n_rows = one_piece(source)
+        self._file: Any = None
+        if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii()):
+            raise InputError(f"the delimiter {delimiter!r} is not one plain character.")
+        if decimal is not None and delimiter == decimal:
+            raise InputError(
+                f"{decimal!r} cannot both separate cells and be the decimal sign. Name another --delimiter."
+            )
+        self._decimal = decimal or "."
+        self._file, self._bytes = _open(source)
+        self.start = block = _first_block(self._bytes, head or BLOCK)
+        empty = len(block) - len(block.lstrip(b"\r\n"))  # lines before the first one that says something
+        self._line = 1 + block.count(b"\n", 0, empty)
+        block = block[empty:]
+        end = _first_line_end(block)
+        self.delimiter = delimiter or _guessed_delimiter(source, block[:end], self._decimal)
+        first_line = _cells(block[:end], self.delimiter)
+        self.has_header = header if header is not None else not all(map(self._is_number, first_line))
+        self.names = _names(first_line) if self.has_header else [f"x{j}" for j in range(len(first_line))]
+        if self.has_header:
+            self._line += block.count(b"\n", 0, end)
+            block = block[end:]
+        self._block = block
+        self.decimal_commas: dict[str, str] = {}  # columns of text that look like numbers with one, and a value
+        self.schema = self._guessed_schema(block, like)
+        self.first = pa.table({field.name: pa.array([], field.type) for field in self.schema})
+        if block.strip():
+            types = {field.name: field.type for field in self.schema}
+            self.first = self._parsed(_head(block, min(self._head_size, 1 << 16)), types)[0]
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file, but never standard input."""
+        if self._file is not None and self._source.path is not None:
+            self._file.close()
+
+    def _guessed_schema(self, block: bytes, like: pa.Schema | None) -> pa.Schema:
+        """Types by the first block: whole numbers, numbers, lists (as JSON), text; or those of another file."""
+        types = dict.fromkeys(self.names, pa.float64())
+        if block.strip():
+            table, _ = self._texts(_head(block, self._head_size), self.names)
+            types = {name: self._guessed_type(table[name].combine_chunks(), name) for name in self.names}
+        if like is not None:
+            types |= {field.name: field.type for field in like if field.name in types}
+        return pa.schema(list(types.items()))
+
+    def _guessed_type(self, texts: pa.Array, name: str) -> pa.DataType:
+        """Type that fits most values: a few bad ones in the first block must not turn numbers into text."""
+        texts = texts.drop_null()[:1000].to_pylist()
+        values = [value for text in texts if (value := text.decode("utf-8", "replace").strip())]
+        if not values:
+            return pa.float64()
+        if sum(value.startswith("[[") for value in values) * 2 > len(values):
+            return pa.list_(pa.list_(pa.float64()))
+        if sum(value.startswith("[") for value in values) * 2 > len(values):
+            return pa.list_(pa.float64())
+        if sum(map(self._is_number, values)) * 2 <= len(values):
+            if self._decimal == "." and sum(bool(DECIMAL_COMMA.fullmatch(value)) for value in values) * 2 > len(values):
+                self.decimal_commas[name] = next(filter(DECIMAL_COMMA.fullmatch, values))
+            return pa.string()
+        return pa.int64() if all(map(_is_plain, values)) else pa.float64()
+
+    def _is_number(self, text: str) -> bool:
+        return _is_number(text if self._decimal == "." else _with_point(text, self._decimal))
+
+    def chunks(self, columns: Columns, skip: int) -> Iterator[Chunk]:
+        """Columns that play a role, from row ``skip`` on."""
+        row, line = 0, self._line
+        types = {name: self.schema.field(name).type for name in columns.used}
+        # Whole numbers in the first rows say nothing of the next ones; of ids they do. What else looks like a number is
+        # text as an id: 1.10 is not 1.1, and 12e4 not 120000.
+        types |= {
+            name: pa.string() if name in columns.ids else pa.float64()
+            for name, type in types.items()
+            if is_number(type) and not (name in columns.ids and type == pa.int64())
+        }
+        with trouble_in(self._source), contextlib.closing(self), ThreadPoolExecutor(AHEAD, "probi-csv") as pool:
+            for data, done, parsed in _in_order(pool, self._blocks(), lambda data: self._parsed(data, types)):
+                table, unread = parsed
+                before = min(max(0, skip - row), table.num_rows)
+                if table.num_rows > before:
+                    yield Chunk(
+                        table.slice(before),
+                        row + before,
+                        None if unread is None else unread.slice(before),
+                        _line_finder(data, line, before),
+                        done,
+                    )
+                row += table.num_rows
+                line += data.count(b"\n")
+            if row < skip:
+                raise InputError(f"it ends at row {row}, before row {skip}, where reading was to go on.")
+
+    def _blocks(self) -> Iterator[tuple[bytes, int]]:
+        """Blocks that end with a line, and how far in the file each ends."""
+        rest = self._block
+        while True:
+            data = self._bytes.read(BLOCK)
+            rest += data
+            cut = len(rest) if not data else _last_line_end(rest)
+            if cut:
+                yield rest[:cut], self._file.tell() if self.total is not None else 0
+            rest = rest[cut:]
+            if not data:
+                return
+            if len(rest) > LONGEST_LINE:
+                raise InputError(f"a line, or a quote that does not close, is longer than {LONGEST_LINE >> 20} MB.")
+
+    # -- a block ------------------------------------------------------------------------------------------------------
+
+    def _parsed(self, data: bytes, types: dict[str, Any]) -> tuple[pa.Table, pa.Table | None]:
+        """Table of a block, and what could not be read of it, as in Chunk."""
+        if not any(is_list(type) for type in types.values()):
+            # Whole numbers that are read as such are ids: 007 must not become 7.
+            plain = [name for name, type in types.items() if type == pa.int64()]
+            with contextlib.suppress(pa.ArrowInvalid):
+                table = self._read(data, types | dict.fromkeys(plain, pa.string()))
+                for name in plain:
+                    table = table.set_column(table.schema.get_field_index(name), name, _plain_numbers(table[name]))
+                return table, None
+        return self._parsed_slowly(data, types)
+
+    def _parsed_slowly(self, data: bytes, types: dict[str, Any]) -> tuple[pa.Table, pa.Table | None]:
+        """The same with every value taken as text first: one that is no number becomes a fault, not an exception."""
+        texts, ragged = self._texts(data, list(types))
+        columns = {}
+        unread = {} if ragged is None else {LINE: ragged}
+        for name, type in types.items():
+            cells = texts[name].combine_chunks()
+            columns[name], bad = _converted(cells, type, self._decimal)
+            if bad.any():
+                unread[name] = pc.if_else(pa.array(bad), cells, None)
+        return pa.table(columns), pa.table(unread) if unread else None
+
+    def _texts(self, data: bytes, names: list[str]) -> tuple[pa.Table, pa.Array | None]:
+        """Table of bytes; a row with too few or too many cells is there too, empty, and apart with the reason."""
+        ragged: dict[int, Any] = {}
+
+        def note(row: Any) -> str:
+            reason = f"has {row.actual_columns} cells instead of {row.expected_columns}"
+            ragged[row.number - 1] = {"line": row.text.encode(), "reason": reason}
+            return "skip"
+
+        # Arrow shows a ragged row as text only. Latin-1 maps any bytes to text, and back.
+        is_text = _is_utf8(data)
+        table = self._read(
+            data if is_text else data.decode("latin-1").encode("utf-8"), dict.fromkeys(names, pa.binary()), note
+        )
+        if not is_text:
+            table = pa.table({name: _from_latin(table[name]) for name in names})
+        if not ragged:
+            return table, None
+        n_rows = table.num_rows + len(ragged)
+        kept = np.setdiff1d(np.arange(n_rows), list(ragged))
+        where = np.full(n_rows, -1)
+        where[kept] = np.arange(len(kept))
+        lines = pa.array(list(map(ragged.get, range(n_rows))), LINES)
+        return table.take(pa.array(where, mask=where < 0)), lines
+
+    def _read(self, data: bytes, types: dict[str, Any], on_ragged: Any = None) -> pa.Table:
+        return pacsv.read_csv(
+            pa.BufferReader(data),
+            # One block and one thread: only so are the rows numbered.
+            pacsv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=self.names),
+            pacsv.ParseOptions(
+                delimiter=self.delimiter, newlines_in_values=b'"' in data, invalid_row_handler=on_ragged
+            ),
+            pacsv.ConvertOptions(
+                column_types=types,
+                include_columns=list(types),
+                strings_can_be_null=True,
+                decimal_point=self._decimal,
+            ),
+        )
+
+
+def _in_order(pool: ThreadPoolExecutor, blocks: Any, parse: Any) -> Iterator[tuple[bytes, int, Any]]:
+    """Blocks and what was made of them, in their order, while the next ones are in work."""
+    waiting: deque[tuple[bytes, int, Future[Any]]] = deque()
+    try:
+        for data, done in blocks:
+            waiting.append((data, done, pool.submit(parse, data)))
+            if len(waiting) > AHEAD:
+                data, done, future = waiting.popleft()
+                yield data, done, future.result()
+        while waiting:
+            data, done, future = waiting.popleft()
+            yield data, done, future.result()
+    finally:
+        for _, _, future in waiting:
+            future.cancel()
+
+
+# -- bytes ------------------------------------------------------------------------------------------------------------
+
+
+class _Unzipped(io.RawIOBase):
+    """What gzip holds, with its troubles as InputErrors."""
+
+    def __init__(self, raw: Any) -> None:
+        self._file = gzip.GzipFile(fileobj=raw)
+
+    def read(self, size: int = -1) -> bytes:
+        try:
+            return self._file.read(size)
+        except (EOFError, zlib.error, OSError) as error:
+            raise InputError(f"the gzipped data is damaged or cut off: {error}.") from None
+
+
+def _open(source: Source) -> tuple[Any, Any]:
+    """The file as it lies there, and its bytes unzipped."""
+    raw: Any = standard_input() if source.path is None else source.path.open("rb")
+    if not hasattr(raw, "peek"):
+        raw = io.BufferedReader(raw)
+    zipped = raw.peek(2)[:2] == b"\x1f\x8b"
+    return raw, (_Unzipped(raw) if zipped else raw)
+
+
+def _first_block(file: Any, size: int) -> bytes:
+    """A header and a row at least: a node with long lists may be larger than a block."""
+    block = b""
+    rows = b""
+    while len(block) <= LONGEST_LINE and not rows[: _last_line_end(rows)].strip():
+        more = file.read(size)
+        if not more:
+            break
+        block += more
+        rows = block[_first_line_end(block) :]
+    if block[:3] == b"\xef\xbb\xbf":
+        block = block[3:]
+    if block[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in block[:4096]:
+        raise InputError("this is not text in UTF-8 (row 1). Save it as UTF-8, or name its --format.")
+    if not block.strip():
+        raise InputError("the file is empty: it has not even a header.")
+    if b"\n" not in block and b"\r" in block.rstrip(b"\r"):
+        raise InputError("its lines end with a carriage return only, as on old Macs. Save it with other line ends.")
+    return block
+
+
+def _last_line_end(data: bytes) -> int:
+    """Where the last whole line ends; line ends between quotes are none."""
+    n_quotes, end = data.count(b'"'), len(data)
+    while (at := data.rfind(b"\n", 0, end)) >= 0:
+        n_quotes -= data.count(b'"', at, end)
+        if n_quotes % 2 == 0:
+            return at + 1
+        end = at
+    return 0
+
+
+def _first_line_end(data: bytes) -> int:
+    """Where the first line that is not empty ends."""
+    start = len(data) - len(data.lstrip(b"\r\n"))
+    n_quotes = 0
+    while (at := data.find(b"\n", start)) >= 0:
+        n_quotes += data.count(b'"', start, at)
+        if n_quotes % 2 == 0:
+            return at + 1
+        start = at + 1
+    return len(data)
+
+
+def _head(block: bytes, size: int) -> bytes:
+    """Whole lines from the start: about as many bytes, but one line at least."""
+    return block[: max(_last_line_end(block[:size]), _first_line_end(block))]
+
+
+def _line_finder(data: bytes, first_line: int, before: int) -> Any:
+    """Return a function from a row of a block to its line in the file; Arrow skips empty lines."""
+
+    @functools.cache  # asked for bad rows only, but then maybe for thousands of them
+    def starts() -> list[int]:
+        found = []
+        n_quotes = 0
+        for i, text in enumerate(data.split(b"\n")):
+            if n_quotes % 2 == 0 and text.strip(b"\r"):
+                found.append(i)
+            n_quotes += text.count(b'"')
+        return found
+
+    return lambda row: first_line + starts()[min(row + before, len(starts()) - 1)]
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _from_latin(column: pa.ChunkedArray) -> pa.Array:
+    values = column.to_pylist()
+    return pa.array([None if v is None else v.decode("utf-8").encode("latin-1") for v in values], pa.binary())
+
+
+# -- a header and types ---------------------------------------------------------------------------------------------
+
+
+def _guessed_delimiter(source: Source, line: bytes, decimal: str) -> str:
+    if source.path is not None and ".tsv" in source.path.name.lower():
+        return "\t"
+    text = re.sub(b'"[^"]*"', b"", line).decode("utf-8", "replace")
+    among = [sign for sign in DELIMITERS if sign != decimal]
+    if any(sign in text for sign in among if sign != ","):
+        text = re.sub(r"(?<=\d),(?=\d)", "", text)  # decimal commas, in a file that has no header
+    return max(among, key=text.count)  # the first, a comma, where there is none
+
+
+def _cells(line: bytes, delimiter: str) -> list[str]:
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError:
+        raise InputError("the header (row 0) is not text in UTF-8. Save the file as UTF-8.") from None
+    try:
+        return next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True), [])
+    except csv.Error as error:
+        raise InputError(f"the first line is no CSV: {error}.") from None
+
+
+def _names(cells: list[str]) -> list[str]:
+    names = [cell.strip() for cell in cells]
+    for j, name in enumerate(names):
+        if not name:
+            raise InputError(f"column {j + 1} has no name in the header (row 0). Name it.")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"the column {twice[0]!r} stands twice in the header (row 0).")
+    return names
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_plain(text: str) -> bool:
+    """Whether this is a whole number of 64 bits, and written so that the number tells the text again."""
+    return len(text) < 19 and text.isascii() and text.lstrip("-").isdecimal() and str(int(text)) == text
+
+
+# -- values -----------------------------------------------------------------------------------------------------------
+
+
+def _converted(texts: pa.Array, type: pa.DataType, decimal: str) -> tuple[pa.Array, NDArray[np.bool_]]:
+    """Values of a column of bytes; those that do not fit are null, and marked."""
+    if pa.types.is_list(type):
+        return _each(texts, type, lambda text: pa.scalar(json.loads(text), type).as_py())
+    try:
+        values = texts.cast(pa.string())
+        if type == pa.string():
+            return values, np.zeros(len(texts), bool)
+        values = pc.utf8_trim_whitespace(values)
+        if type == pa.int64() or decimal == ".":
+            return (_plain_numbers(values) if type == pa.int64() else values.cast(type)), np.zeros(len(texts), bool)
+    except pa.ArrowInvalid:
+        pass
+    if type == pa.string():
+        return _each(texts, type, str)
+    if type == pa.int64():
+        return converted_texts(texts, type, PLAIN, _plain_number)
+    return converted_texts(texts, type, NUMBER if decimal == "." else None, lambda text: _number(text, decimal))
+
+
+def _plain_numbers(texts: Any) -> Any:
+    """Whole numbers of texts; ArrowInvalid where one is not written the plain way."""
+    padded = pc.and_(pc.starts_with(texts, "0"), pc.greater(pc.binary_length(texts), 1))
+    if pc.any(padded).as_py() or pc.any(pc.starts_with(texts, "-0")).as_py():
+        raise pa.ArrowInvalid("A number is padded with zeros.")
+    return texts.cast(pa.int64())
+
+
+def _plain_number(text: str) -> int:
+    if not _is_plain(text.strip()):
+        raise ValueError
+    return int(text)
+
+
+def _number(text: str, decimal: str) -> float | None:
+    if "_" in text:  # which Python allows
+        raise ValueError
+    text = text if decimal == "." else _with_point(text, decimal)
+    return float(text) if text.strip() else None
+
+
+def _with_point(text: str, decimal: str) -> str:
+    """Number with a decimal point instead of another sign; a point becomes that sign, and the text no number."""
+    return text.translate(str.maketrans(f"{decimal}.", f".{decimal}"))
+
+
+def _each(texts: pa.Array, type: pa.DataType, convert: Any) -> tuple[pa.Array, NDArray[np.bool_]]:
+    values: list[Any] = []
+    bad = np.zeros(len(texts), bool)
+    for row, text in enumerate(texts.to_pylist()):
+        try:
+            values.append(None if text is None else convert(text.decode("utf-8")))
+        except (ValueError, TypeError, pa.ArrowException):
+            values.append(None)
+            bad[row] = True
+    return pa.array(values, type), bad

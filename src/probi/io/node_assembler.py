@@ -1,0 +1,443 @@
+"""One pass over files: rows in, whole nodes out, and every row accounted for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as kind
+from numpy.typing import NDArray
+
+from probi.errors import InputError
+from probi.io.chunks import COORDINATES, Chunk
+from probi.io.left_out import LeftOut
+from probi.io.options import Options
+from probi.io.recent_ids import Seen
+from probi.io.row_errors import Faults, Kind, find_faults, note_unread
+from probi.io.rows import FILE, Rejected, Rows, joined
+from probi.nodes import Nodes
+from probi.tables.columns import is_text
+from probi.tables.to_arrays import Flat, first_rows, flatten, has_ids, kept_starts, labels, node_starts, without_missing
+from probi.validation import as_floats, check_probabilities, normalized, without_rounding
+
+if TYPE_CHECKING:
+    from probi.io.reader import Reader
+
+# Rows that are named of each kind of reason to leave them out; all are counted.
+MAX_LISTED = 1000
+
+MISSING_ADVICE = "Fill it in, or leave such rows or nodes out: --missing skip-row, --missing skip-node."
+
+NOTHING = "no realization with all its values"
+
+KINDS_OF_IDS = {
+    "text": is_text,
+    "whole numbers": kind.is_integer,
+    "numbers": kind.is_floating,
+    "dates": kind.is_date,
+    "times": kind.is_timestamp,
+}
+
+
+class Position(NamedTuple):
+    """Where reading goes on: number of the file, number of the row in it."""
+
+    file: int = 0
+    row: int = 0
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What became of the rows; ``rows`` is the sum of used, missing, rejected and incomplete ones."""
+
+    rows: int = 0
+    nodes: int = 0
+    used: int = 0
+    missing: int = 0  # left out for a value that is not there
+    rejected: int = 0  # left out as bad, or with a bad one
+    incomplete: int = 0  # last rows of a file, too few for a group
+    left_out: dict[str, int] = field(default_factory=dict)  # rows that are in no node, by what is wrong with them
+    normalized: int = 0  # nodes whose probabilities were divided by their sum, which rounding had put above 1
+    absent: int = 0  # realizations in lists that lack a value and are not there, with missing="absent"
+
+    def __add__(self, other: Counts) -> Counts:
+        kinds = sorted(self.left_out | other.left_out)  # in an order that no batch decides
+        left_out = {name: self.left_out.get(name, 0) + other.left_out.get(name, 0) for name in kinds}
+        names = [entry.name for entry in fields(self) if entry.name != "left_out"]
+        return Counts(**{name: getattr(self, name) + getattr(other, name) for name in names}, left_out=left_out)
+
+
+@dataclass(frozen=True)
+class Batch:
+    r"""Nodes, and where they come from.
+
+    Attributes
+    ----------
+    nodes : Nodes
+        Whole ones.
+    where : ndarray of shape (n_nodes,)
+        Row of the first realization of each node, from 0 on, plus 2 ** 44 times the number of its file.
+    position : tuple of int
+        Where reading goes on after them: number of the file, number of the row in it.
+    counts : Counts
+        Rows and nodes up to here, and what became of the rows.
+    left_out : ndarray
+        Rows that are in no node, numbered as in ``where``.
+    rejected : tuple
+        The first 1,000 of them for each kind of reason, over all batches, with file, number and reason.
+    fraction : float or None
+        How much of the input has been read, where that is known.
+    edges : tuple of str or None
+        In a long table: ids of the first and last row that has one.
+    seen : Seen or None
+        In a long table: the ids up to here, by which a node that comes back is noticed.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import probi.io
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "sensors.csv"
+    ...     _ = path.write_text("id,x\na,0\na,1\nb,9\n")
+    ...     batches = list(probi.io.read(path, layout="long").batches())
+    >>> [(len(batch.nodes), batch.where.tolist(), batch.counts.rows) for batch in batches]
+    [(1, [0], 2), (1, [2], 3)]
+    """
+
+    nodes: Nodes
+    where: NDArray[np.int64]
+    position: Position
+    counts: Counts
+    left_out: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    rejected: tuple[Rejected, ...] = ()
+    fraction: float | None = None
+    edges: tuple[str, str] | None = None
+    seen: Seen | None = None
+
+
+@dataclass
+class Assembly:
+    """One pass over the files: rows in, whole nodes out."""
+
+    reader: Reader
+    start: Position
+    counts: Counts
+    stop: Position | None = None  # where a node begins that is not ours any more
+    lists_scattered: bool = False  # leave out nodes that come back, which is an error else
+    seen: Seen = field(default_factory=Seen)
+    fraction: float | None = None
+    id_types: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # A part may begin with another file than the first. What types a CSV file has is settled while it is read.
+        if self.reader.sources[0].format != "csv":
+            self.check_types(self.reader.schema, 0)
+
+    def batches(self) -> Iterator[Batch]:
+        """Whole nodes, from the start on; where there is none, at least the counts."""
+        columns = self.reader.columns
+        # In the other layouts rows of a node always stand together.
+        gather = self.reader.options.gather and columns.layout == "long"
+        start = Position() if gather else self.start
+        waiting: list[Rows] = []
+        for file in range(start.file, len(self.reader.sources)):
+            if self.stop is not None and Position(file, 0) >= self.stop:
+                break
+            opened = self.reader.opened(file)
+            skip = start.row if file == start.file else 0
+            for chunk in _up_to(opened.chunks(columns, skip), file, self.stop):
+                self.check_types(chunk.table.schema, file)
+                self.fraction = self.reader.fraction(file, chunk.done, opened.total)
+                new = Rows.of_chunk(chunk, file, columns.file, self._names[file])
+                if gather:
+                    waiting.append(new)
+                    continue
+                rows = joined([*waiting, new])
+                end = self._end_of_whole_nodes(rows)
+                if end:
+                    yield self._batch(rows.cut(0, end))
+                waiting = [rows.cut(end, len(rows))] if end < len(rows) else []
+            if columns.layout == "groups" and waiting:
+                yield self._incomplete(waiting.pop())
+        if waiting and gather:
+            yield from self._gathered(joined(waiting), self.start.row)
+        elif waiting:
+            yield self._batch(waiting.pop())
+
+    def check_types(self, schema: pa.Schema, file: int) -> None:
+        """Raise if ids of a file are of another kind than those before: the same id would be two."""
+        for name in self.reader.columns.stored_ids:
+            type = schema.field(name).type
+            type = type.value_type if kind.is_dictionary(type) else type
+            if kind.is_null(type):
+                continue
+            what = next((what for what, fits in KINDS_OF_IDS.items() if fits(type)), str(type))
+            before = self.id_types.setdefault(name, what)
+            if what != before:
+                raise InputError(
+                    f"{self._names[file]} has {what} in column {name!r}, where the files before have {before}. "
+                    "Make them the same."
+                )
+
+    def _end_of_whole_nodes(self, rows: Rows) -> int:
+        """Rows up to here make whole nodes; those after it may go on."""
+        columns, most = self.reader.columns, self.reader.options.max_node_rows
+        if columns.layout == "groups":
+            return len(rows) - len(rows) % (columns.group_size or 1)
+        if columns.layout != "long":
+            return len(rows)
+        known = np.flatnonzero(has_ids(rows.table, columns))
+        if not len(known):
+            return len(rows)
+        starts = node_starts(rows.table, columns)
+        # The node of the last row with an id may go on, also after rows without one.
+        end = int(starts[np.searchsorted(starts, known[-1], side="right") - 1])
+        if known[-1] - end >= most:
+            raise InputError(f"{self._where(rows, end)} begins a node {_too_many(most)}")
+        return end if len(rows) - end <= most else len(rows)
+
+    @property
+    def _names(self) -> list[str]:
+        return [str(source) for source in self.reader.sources]
+
+    def _gathered(self, rows: Rows, start: int) -> Iterator[Batch]:
+        """Rows of a node put together, nodes in the order of their first rows, in which also the position counts."""
+        columns = self.reader.columns
+        first = first_rows(rows.table, columns.ids)
+        elsewhere = rows.where // FILE != rows.where[first] // FILE
+        self.reader.n_across_files = len(np.unique(first[elsewhere]))
+        rows = rows.taken(np.argsort(first, kind="stable"))
+        starts = np.append(node_starts(rows.table, columns), len(rows))
+        step = max(1, COORDINATES // len(columns.features))
+        while start < len(rows):
+            stop = int(starts[np.searchsorted(starts, min(start + step, len(rows)))])
+            yield replace(self._batch(rows.cut(start, stop)), position=Position(0, stop))
+            start = stop
+
+    # -- whole nodes --------------------------------------------------------------------------------------------------
+
+    def _batch(self, rows: Rows) -> Batch:
+        """Nodes of rows; where that fails, of those rows that can be used."""
+        starts = node_starts(rows.table, self.reader.columns)
+        whole, n_absent = np.diff(np.append(starts, len(rows))), 0
+        known = Faults(len(rows))
+        if self.reader.options.missing == "absent" and self.reader.columns.layout == "nested":
+            table, whole, lacking = without_missing(rows.table, self.reader.columns)
+            rows, nothing = replace(rows, table=table), lacking == whole
+            known.note(np.flatnonzero(nothing), Kind(NOTHING, lambda row: f"has {NOTHING}", missing=True))
+            n_absent = int(lacking[~nothing].sum())
+        self._look_for_scattered(known, rows, starts)
+        note_unread(known, rows)
+        out = LeftOut(len(rows))
+        while True:  # what is left without the rows that lack a value may have other faults
+            stay = out.staying
+            kept, firsts = rows if len(stay) == len(rows) else rows.taken(stay), kept_starts(starts, stay)
+            try:
+                if (known.codes[stay] >= 0).any():
+                    raise InputError("Rows could not be read.")
+                node = np.searchsorted(starts, stay[firsts], side="right") - 1
+                nodes, n_normalized = self._nodes(kept, firsts, whole[node])
+                break
+            except (InputError, pa.ArrowException) as error:
+                faults = self._faults(kept, firsts, stay, known)
+                if not len(faults.rows):
+                    raise InputError(f"{self._span(kept)}: {error}") from None
+                self._leave_out(out, rows, starts, faults)
+        new = Counts(
+            len(rows), len(nodes), len(kept), out.n_missing, len(rows) - len(kept) - out.n_missing,
+            normalized=n_normalized, absent=n_absent,
+        )  # fmt: skip
+        file, row = divmod(int(rows.where.max()) + 1, FILE)
+        rejected = self._count(new, rows, out)
+        seen = self.seen.copy() if self.reader.columns.layout == "long" else None
+        return Batch(
+            nodes, kept.where[firsts], Position(file, row), self.counts, rows.where[out.rows], rejected, self.fraction,
+            self._edges(rows), seen,
+        )  # fmt: skip
+
+    def _count(self, new: Counts, rows: Rows, out: LeftOut) -> tuple[Rejected, ...]:
+        """Count what became of some rows, and name those that are left out: the first ones of each kind."""
+        before = self.counts.left_out
+        self.counts += replace(new, left_out=out.counts)
+        return tuple(
+            rows.rejected(row, what.name, what.sentence(row), self._names)
+            for row, what in out.first(lambda name: MAX_LISTED - before.get(name, 0))
+        )
+
+    def _edges(self, rows: Rows) -> tuple[str, str] | None:
+        columns = self.reader.columns
+        if columns.layout != "long":
+            return None
+        known = np.flatnonzero(has_ids(rows.table, columns))
+        if not len(known):
+            return None
+        ids = labels(rows.table, columns.ids, known[[0, -1]])
+        assert ids is not None  # a long table has ids
+        return _shown(ids[0]), _shown(ids[1])
+
+    def _faults(self, kept: Rows, firsts: NDArray[np.int64], stay: NDArray[np.int64], known: Faults) -> Faults:
+        """Faults of the rows that stay, by their numbers among all; the known ones come first."""
+        reader, options = self.reader, self.reader.options
+        any_sum = options.probabilities == "normalize"
+        found = find_faults(kept.table, reader.columns, firsts, options.lonlat, reader.dtype, any_sum)
+        faults = Faults(len(known.codes))
+        for of, place in ((found, stay), (known, np.arange(len(known.codes)))):
+            for code, what in enumerate(of.kinds):
+                rows = place[of.codes == code]
+                faults.note(rows[np.isin(rows, stay)], _renumbered(what, place), first=True)
+        return faults
+
+    def _nodes(self, rows: Rows, starts: NDArray[np.int64], whole: NDArray[np.int64]) -> tuple[Nodes, int]:
+        """Nodes, and how many of them had probabilities that rounding had put above 1.
+
+        ``whole`` are the numbers of realizations that the nodes had before some were left out.
+        """
+        options, columns = self.reader.options, self.reader.columns
+        flat = flatten(rows.table, columns, self.reader.dtype, starts)
+        if options.lonlat is not None:
+            _check_degrees(flat.points, columns.features, options.lonlat)
+        if not has_ids(rows.table, columns).all():
+            raise InputError("An id is missing.")
+        probabilities, n_normalized = self._probabilities(flat, whole)
+        nodes = Nodes(flat.points, probabilities, flat.offsets, flat.weights, flat.ids)
+        sizes = np.diff(nodes.offsets)
+        if len(sizes) and sizes.max() > options.max_node_rows:
+            row = int(sizes.argmax()) if columns.layout == "nested" else int(starts[sizes.argmax()])
+            raise InputError(f"{self._where(rows, row)} begins a node {_too_many(options.max_node_rows)}")
+        return nodes, n_normalized
+
+    def _probabilities(self, flat: Flat, whole: NDArray[np.int64]) -> tuple[Any, int]:
+        if flat.probabilities is None:
+            if self.reader.options.missing != "absent":
+                return None, 0
+            return np.repeat(1.0 / whole, np.diff(flat.offsets)), 0
+        given = as_floats(flat.probabilities, "probabilities", 1, self.reader.dtype)
+        if self.reader.options.probabilities == "normalize":
+            return normalized(given, flat.offsets), 0
+        mended, _, n_normalized = without_rounding(given, flat.offsets, check_probabilities(given, flat.offsets))
+        return mended, n_normalized
+
+    def _look_for_scattered(self, faults: Faults, rows: Rows, starts: NDArray[np.int64]) -> None:
+        """Raise on a node of a long table that has been before: half of it is used already. Or only note it."""
+        columns = self.reader.columns
+        if columns.layout != "long":
+            return
+        named = starts[has_ids(rows.table, columns)[starts]]
+        ids = labels(rows.table, columns.ids, named)
+        assert ids is not None  # a long table has ids
+        again = named[self.seen.again(ids)]
+        if not len(again):
+            return
+        sentence = "is not contiguous with the other rows of its node"
+        if not self.lists_scattered:
+            row = int(again[0])
+            several = int(rows.where[row]) // FILE > 0 and columns.file is None
+            restart = " If ids start anew in each file, say so: --id-per-file." if several else ""
+            raise InputError(
+                f"{self._where(rows, row)} {self._of_node(rows, row)}{sentence}. Sort the file by "
+                f"the column of ids, or let probi put the rows together in memory: --gather.{restart}"
+            )
+        node = np.searchsorted(starts, np.arange(len(rows)), side="right") - 1
+        what = Kind("not contiguous with the other rows of their node", lambda row: sentence)
+        faults.note(np.flatnonzero(np.isin(starts[node], again)), what)
+
+    def _leave_out(self, out: LeftOut, rows: Rows, starts: NDArray[np.int64], faults: Faults) -> None:
+        """Leave out rows and nodes as the options say; where they say nothing, this is the end.
+
+        What lacks a value goes first: what else is wrong with it does not matter then.
+        """
+        options = self.reader.options
+        lacking = faults.missing if options.missing != "error" else faults.rows[:0]
+        bad = lacking if len(lacking) else faults.rows
+        if not len(lacking) and options.on_bad == "stop":
+            row = int(bad[0])
+            what = faults.of(row)
+            advice = MISSING_ADVICE if what.missing else what.advice
+            raise InputError(f"{self._where(rows, row)} {self._of_node(rows, row)}{what.sentence(row)}. {advice}")
+        if not len(lacking) or options.missing == "skip-node":
+            out.leave_out_nodes(bad, starts, rows.where % FILE + 1, is_missing=bool(len(lacking)))
+        out.leave_out(bad, faults, is_missing=bool(len(lacking)))
+
+    def _of_node(self, rows: Rows, row: int) -> str:
+        """To which node a row belongs, where its id tells, as part of a sentence."""
+        columns, one = self.reader.columns, rows.table.slice(row, 1)
+        ids = labels(one, columns.ids)
+        return f"of node {_shown(ids[0])} " if ids is not None and has_ids(one, columns)[0] else ""
+
+    def _incomplete(self, rows: Rows) -> Batch:
+        """Last rows of a file that are no group."""
+        sentence = f"is one of {len(rows)} last rows, too few for a group of {self.reader.columns.group_size}"
+        faults, out = Faults(len(rows)), LeftOut(len(rows))
+        faults.note(np.arange(len(rows)), Kind("at the end of a file, too few for a group", lambda row: sentence))
+        out.leave_out(faults.rows, faults, is_missing=False)
+        rejected = self._count(Counts(len(rows), incomplete=len(rows)), rows, out)
+        file = int(rows.where[0]) // FILE
+        nodes = Nodes(np.empty((0, len(self.reader.columns.features)), self.reader.dtype), None, [0])
+        return Batch(
+            nodes, rows.where[:0], Position(file + 1, 0), self.counts, rows.where, rejected, self.fraction
+        )  # fmt: skip
+
+    def _where(self, rows: Rows, row: int) -> str:
+        """File, row and line, as the start of a sentence."""
+        return str(rows.rejected(row, "", "", self._names)).rstrip()
+
+    def _span(self, rows: Rows) -> str:
+        first, last = int(rows.where.min()), int(rows.where.max())
+        return f"{self._names[first // FILE]}, rows {first % FILE + 1} to {last % FILE + 1}"
+
+
+def check_left_out(counts: Counts, options: Options) -> None:
+    """Raise if more rows were left out than the options allow.
+
+    Those that are too few for a group do not count, nor does what is absent on request.
+    """
+    n_bad = counts.rejected + (0 if options.missing == "absent" else counts.missing)
+    if n_bad <= options.max_bad * counts.rows:
+        return
+    share = n_bad / counts.rows
+    raise InputError(
+        f"{n_bad:,} of {counts.rows:,} rows ({share:.1%}) were left out, more than {options.max_bad:.0%}: "
+        f"{', '.join(by_kind(counts))}. Mend them, or allow it: --max-bad {math.ceil(share * 100) / 100:g}."
+    )
+
+
+def by_kind(counts: Counts, most: int = 10) -> list[str]:
+    """What was left out, in words: the most frequent kinds first."""
+    kinds = sorted(counts.left_out.items(), key=lambda entry: (-entry[1], entry[0]))
+    others = [f"{sum(n for _, n in kinds[most:]):,} for other reasons"] if len(kinds) > most else []
+    return [f"{n:,} {name}" for name, n in kinds[:most]] + others
+
+
+def _up_to(chunks: Iterator[Chunk], file: int, stop: Position | None) -> Iterator[Chunk]:
+    """Chunks of a file, and no row of it from the stop on."""
+    for chunk in chunks:
+        n_left = chunk.table.num_rows if stop is None or stop.file != file else stop.row - chunk.row
+        if n_left < chunk.table.num_rows:
+            if n_left > 0:
+                unread = None if chunk.unread is None else chunk.unread.slice(0, n_left)
+                yield replace(chunk, table=chunk.table.slice(0, n_left), unread=unread)
+            return
+        yield chunk
+
+
+def _renumbered(what: Kind, place: NDArray[np.int64]) -> Kind:
+    """The same kind of fault of rows that stand elsewhere: row i of before at place[i]."""
+    return what._replace(sentence=lambda row: what.sentence(int(np.searchsorted(place, row))))
+
+
+def _too_many(most: int) -> str:
+    return f"of more than {most:,} rows. Is the column of ids right? If so, allow more: --max-node-rows."
+
+
+def _shown(value: Any) -> str:
+    return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def _check_degrees(points: Any, features: tuple[str, ...], lonlat: tuple[str, str]) -> None:
+    for name, most in zip(lonlat, (360.0, 90.0), strict=True):
+        if name in features and not np.abs(points[:, features.index(name)]).max(initial=0.0) <= most:
+            raise InputError(f"{name!r} is not in degrees.")

@@ -1,0 +1,185 @@
+"""Expected distances, assignment, and the objective: ``expected_cost`` is its only definition."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from probi import _parallel
+from probi._inputs import as_nodes
+from probi._kernels import assignment, candidates, geometry
+from probi._notes import counted
+from probi.errors import InputError
+from probi.nodes import Nodes
+from probi.validation import as_floats, check_points, frozen
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+
+
+def check_centers(centers: ArrayLike, n_features: int) -> Floats:
+    """Return centers as a float64 array of shape (k, n_features), or raise."""
+    array = np.ascontiguousarray(as_floats(centers, "centers", 2, np.float64))
+    if len(array) == 0:
+        raise InputError("There are no centers.")
+    if array.shape[1] != n_features:
+        raise InputError(f"Centers have {counted(array.shape[1], 'feature')}, but the nodes have {n_features}.")
+    check_points(array)
+    return array
+
+
+def expected_distances(nodes: Nodes | ArrayLike, centers: ArrayLike) -> Floats:
+    """Expected distance of each node to each center.
+
+    Parameters
+    ----------
+    nodes : Nodes or array-like
+        What is clustered; arrays as in :func:`probi.solve`.
+    centers : array-like of shape (k, n_features)
+        Places, from anywhere.
+
+    Returns
+    -------
+    ndarray of shape (n_nodes, k)
+        ``sum_j p_ij |x_ij - c|``. A node that is absent with some probability has distance 0 then; divide by
+        ``nodes.total_probabilities`` for the distance given that it is there.
+
+    Examples
+    --------
+    >>> import probi
+    >>> nodes = probi.Nodes([[0.0], [2.0], [5.0]], [0.5, 0.5, 1.0], [0, 2, 3])
+    >>> probi.expected_distances(nodes, [[0.0], [5.0]])
+    array([[1., 4.],
+           [5., 0.]])
+    """
+    nodes = as_nodes(nodes)
+    places = check_centers(centers, nodes.n_features)
+    out = np.empty((len(nodes), len(places)))
+    # The work of a node grows with k, so ranges may be shorter than those of one pass over the data.
+    pieces = [(a + s, a + e) for a, b in nodes.pieces() for s, e in _parallel.ranges(b - a, -(-(b - a) // len(places)))]
+    _parallel.run(geometry.expected_distances, pieces, nodes.points, nodes.probabilities, nodes.offsets, places, out)
+    return out
+
+
+def assign(nodes: Nodes | ArrayLike, centers: ArrayLike) -> NDArray[np.int32]:
+    """Nearest center of each node, by expected distance; ties go to the lowest index.
+
+    Parameters
+    ----------
+    nodes : Nodes or array-like
+        What is clustered; arrays as in :func:`probi.solve`.
+    centers : array-like of shape (k, n_features)
+        Places, from anywhere.
+
+    Returns
+    -------
+    ndarray of shape (n_nodes,)
+        The argmin of each row of :func:`expected_distances`, found with about one exact distance a node.
+
+    Examples
+    --------
+    >>> import probi
+    >>> nodes = probi.Nodes([[0.0], [2.0], [5.0]], [0.5, 0.5, 1.0], [0, 2, 3])
+    >>> probi.assign(nodes, [[0.0], [5.0]])
+    array([0, 1], dtype=int32)
+    """
+    nodes = as_nodes(nodes)
+    places = check_centers(centers, nodes.n_features)
+    found = Assignment(nodes)
+    found.update(places, np.zeros(len(places)), exact=False)
+    return found.labels
+
+
+def expected_cost(nodes: Nodes | ArrayLike, centers: ArrayLike) -> float:
+    """Expected cost of assigning each node as a whole to its nearest center: the objective of probi.
+
+    Parameters
+    ----------
+    nodes : Nodes or array-like
+        What is clustered; arrays as in :func:`probi.solve`.
+    centers : array-like of shape (k, n_features)
+        Places, from anywhere.
+
+    Returns
+    -------
+    float
+        ``sum_i w_i min_c sum_j p_ij |x_ij - c|``.
+
+    Examples
+    --------
+    >>> import probi
+    >>> nodes = probi.Nodes([[0.0], [2.0], [5.0]], [0.5, 0.5, 1.0], [0, 2, 3])
+    >>> probi.expected_cost(nodes, [[0.0], [5.0]])
+    1.0
+    """
+    nodes = as_nodes(nodes)
+    places = check_centers(centers, nodes.n_features)
+    found = Assignment(nodes)
+    found.update(places, np.zeros(len(places)), exact=True)
+    return total_cost(nodes, found.nearest)
+
+
+def total_cost(nodes: Nodes, nearest: Floats) -> float:
+    """Sum of mass times expected distance, exactly rounded: it depends on no order of summation."""
+    return math.fsum(nodes.mass * nearest)
+
+
+class Assignment:
+    """Labels of nodes and bounds on their distances, kept from round to round while centers move.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n_nodes,), int32
+    nearest : ndarray of shape (n_nodes,)
+        Expected distance to the own center, given that the node is there; an upper bound unless it was asked for.
+    other : ndarray of shape (n_nodes,)
+        Lower bound of the distance to any other center.
+    """
+
+    def __init__(self, nodes: Nodes) -> None:
+        self.nodes = nodes
+        self.labels = np.zeros(len(nodes), np.int32)
+        self.nearest = np.zeros(len(nodes))
+        self.other = np.full(len(nodes), -np.inf)
+        self._pieces = nodes.pieces()
+        self._relative, self._slack = _margins(nodes)
+
+    def update(self, centers: Floats, moves: Floats, exact: bool) -> int:
+        """Find the labels for centers that moved so far; return how many exact distances that took."""
+        nodes = self.nodes
+        slack = self._slack + self._relative * math.sqrt(nodes.n_features) * float(np.abs(centers).max())
+        found = _parallel.run(
+            assignment.reassign, self._pieces, nodes.points, nodes.probabilities, nodes.offsets,
+            nodes.total_probabilities, nodes.gravity_centers, nodes.variances, centers,
+            np.ascontiguousarray(centers.T), _half_gaps(centers), moves, self._relative, slack, exact,
+            self.labels, self.nearest, self.other,
+        )  # fmt: skip
+        return sum(found)
+
+
+def _half_gaps(centers: Floats) -> Floats:
+    """Half the distance of each center to the nearest other one."""
+    k = len(centers)
+    if k == 1:
+        return np.zeros(1)
+    labels, nearest, second = np.empty(k, np.int32), np.empty(k), np.empty(k)
+    # Of all centers the nearest is the center itself, or one at the same place.
+    _parallel.run(
+        candidates.two_nearest, _parallel.ranges(k, 64), frozen(centers), centers, np.ascontiguousarray(centers.T),
+        labels, nearest, second,
+    )  # fmt: skip
+    return 0.5 * second
+
+
+def _margins(nodes: Nodes) -> tuple[float, float]:
+    """Relative and absolute rounding error that bounds must allow for, generous by a factor of two.
+
+    A distance is a sum of d squares, an expected distance a sum of m distances, a center of gravity a sum of m
+    points: each addition may err by one unit in the last place of what it adds up.
+    """
+    longest = int(np.diff(nodes.offsets).max(initial=1))
+    relative = float(np.finfo(np.float64).eps) * (nodes.n_features + longest + 8)
+    return relative, relative * math.sqrt(nodes.n_features) * nodes.magnitude

@@ -1,0 +1,101 @@
+"""Nodes that wait for a leaf to fill, in arrays that grow: adding one costs a few microseconds."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probi.nodes import Nodes
+from probi.thinning import NOTHING_LOST, ThinningTotals
+from probi.validation import frozen, largest_magnitude
+
+Array = NDArray[Any]
+
+
+class Buffer:
+    """Copies of nodes, one after the other."""
+
+    def __init__(self) -> None:
+        # Numbers of nodes and of realizations, and what thinning did to all nodes up to here, in one place: what was
+        # added counts from one moment to the next.
+        self._used = (0, 0, NOTHING_LOST)
+        self._points: Array = np.empty((0, 0))
+        self._probabilities: Array = np.empty(0)
+        self._offsets: Array = np.zeros(1, np.int64)
+        self._weights: Array = np.empty(0)
+        self._totals: Array = np.empty(0)
+
+    @classmethod
+    def of(cls, nodes: Nodes | None, thinning: ThinningTotals = NOTHING_LOST) -> "Buffer":
+        """Buffer that holds copies of nodes."""
+        buffer = cls()
+        buffer._used = (0, 0, thinning)
+        if nodes is not None and len(nodes):
+            buffer.append(nodes)
+        return buffer
+
+    def __len__(self) -> int:
+        return self._used[0]
+
+    @property
+    def form(self) -> tuple[int, np.dtype[Any]]:
+        """Number of features and dtype of the nodes, if there are any."""
+        return int(self._points.shape[1]), self._points.dtype
+
+    @property
+    def thinning(self) -> ThinningTotals:
+        """What thinning did to all nodes of the stream up to here."""
+        return self._used[2]
+
+    def append(self, nodes: Nodes, thinning: ThinningTotals | None = None) -> None:
+        """Add copies of nodes; of what the caller does with their arrays afterwards it takes no notice.
+
+        ``thinning`` is what was done up to and with them; None: nothing was done to these.
+        """
+        start, first, before = self._used
+        n, r = start + len(nodes), first + nodes.n_realizations
+        if n >= len(self._weights) or r >= len(self._points):
+            self._grow(nodes, n, r)
+        self._points[first:r] = nodes.points
+        self._probabilities[first:r] = nodes.probabilities
+        self._offsets[start + 1 : n + 1] = nodes.offsets[1:]
+        self._offsets[start + 1 : n + 1] += first
+        self._weights[start:n] = nodes.weights
+        self._totals[start:n] = nodes.total_probabilities
+        self._used = (n, r, before if thinning is None else thinning)
+
+    def _grow(self, like: Nodes, n_nodes: int, n_realizations: int) -> None:
+        """Make room for so many; twice as much as there was, so that adding stays cheap."""
+        n = max(n_nodes + 1, 2 * len(self._weights), 16)
+        r = max(n_realizations + 1, 2 * len(self._points), 16)
+        points = np.empty((r, like.n_features), like.dtype)
+        probabilities, offsets = np.empty(r, like.dtype), np.zeros(n + 1, np.int64)
+        weights, totals = np.empty(n), np.empty(n)
+        used, filled, _ = self._used
+        if used:
+            points[:filled] = self._points[:filled]
+            probabilities[:filled] = self._probabilities[:filled]
+            offsets[: used + 1] = self._offsets[: used + 1]
+            weights[:used] = self._weights[:used]
+            totals[:used] = self._totals[:used]
+        self._points, self._probabilities, self._offsets = points, probabilities, offsets
+        self._weights, self._totals = weights, totals
+
+    def some(self) -> Nodes | None:
+        """What is there; None if there is nothing, not even a number of features."""
+        return self.nodes() if len(self) else None
+
+    def nodes(self) -> Nodes:
+        """What is there, as views: what is added later stands behind it, so they stay as they are."""
+        n, r, _ = self._used
+        points = frozen(self._points[:r])
+        return Nodes._trusted(
+            points=points,
+            probabilities=frozen(self._probabilities[:r]),
+            offsets=frozen(self._offsets[: n + 1]),
+            weights=frozen(self._weights[:n]),
+            ids=None,
+            total_probabilities=frozen(self._totals[:n]),
+            magnitude=largest_magnitude(points),
+            statistics={},
+        )

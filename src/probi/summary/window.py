@@ -1,0 +1,570 @@
+"""Window: a stream of which only the last periods count."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from probi import _parallel
+from probi._inputs import as_nodes
+from probi._notes import counted
+from probi._random import seed_of
+from probi.errors import InputError
+from probi.nodes import Nodes
+from probi.summary import Summary
+from probi.summary.periods import MOST, Periods
+from probi.summary.stream import Plan, ShardKey
+from probi.validation import check_count
+
+# Any fan-in of merges (2 or 4) goes into powers of this one, so that groups of neighbours are those of the periods.
+FAN_IN = 4
+
+
+class _State(NamedTuple):
+    """All that changes, in one piece: it is there as a whole or not at all."""
+
+    summaries: dict[int, Summary]  # by number of period; none for periods without nodes
+    latest: int | None = None  # number of the latest period that was seen
+    n_late: int = 0
+    n_ahead: int = 0
+    n_features: int | None = None
+
+
+class Window:
+    """Summaries of the last periods of a stream, such as the last 24 hours.
+
+    Keeps one :class:`Summary` a period in a ring: what is older than ``n_periods`` is forgotten when a new period
+    begins, and the others merge into one summary when it is asked for. Memory is that of ``n_periods`` summaries.
+
+    Parameters
+    ----------
+    period : int, float, timedelta or timedelta64
+        Length of a period, in the unit of the times that :meth:`update` gets. Periods begin at its multiples; of dates
+        counted from the beginning of 1970, UTC.
+    n_periods : int
+        How many periods count, the latest one (which may not be over) among them.
+    n_clusters : int, default=8
+        Largest number of clusters to solve for later.
+    size : int, default=None
+        Nodes in the coreset of a period, and in that of all; as in :class:`Summary`.
+    preset : {"default", "paper", "theory"}, default="default"
+        As in :class:`Summary`.
+    random_state : None, int, Generator or RandomState, default=None
+        The same seed gives the same bytes, for any split of the stream into batches and any number of threads.
+    max_realizations : int, default=None
+        Most realizations that a node keeps, as in :class:`Summary`.
+    epsilon, delta : float, default=None
+        For ``preset="theory"``, as in :class:`Summary`.
+    max_ahead : int, default=None
+        How many periods a node may be ahead of the latest one. Nodes further ahead are set aside: they are counted in
+        ``n_ahead``, a warning is given, and nothing else changes. So one wrong clock does not empty the window. None
+        means ``n_periods``; a large number such as 10**9 sets no limit.
+
+    Attributes
+    ----------
+    period : int, float or timedelta64
+        Length of a period.
+    n_periods, n_clusters, size, preset, max_realizations
+        As given.
+    max_ahead : int
+        How many periods a node may be ahead of the latest one.
+    n_nodes : int
+        Nodes in the periods that count.
+    n_late : int
+        Nodes that came when their period no longer counted, and were left out.
+    n_ahead : int
+        Nodes that were set aside because they were more than ``max_ahead`` periods ahead.
+    start : int, float, datetime64 or None
+        First time that counts; None before the first node.
+    stop : int, float, datetime64 or None
+        End of the latest period, the first time that does not belong to it; None before the first node.
+
+    See Also
+    --------
+    Summary : Keeps everything; its method ``scale`` lets the past fade instead.
+
+    Notes
+    -----
+    Which period is the latest is said by the times alone: there is no clock. Where nothing arrives for long,
+    :meth:`advance` moves the window on; after a gap of more than ``max_ahead`` periods it must, or all later nodes are
+    set aside. The time of the first node is believed, unless :meth:`advance` was called before.
+
+    Examples
+    --------
+    Sensor readings of a day, of which the last three hours count; at noon the sensors move:
+
+    >>> import numpy as np
+    >>> import probi
+    >>> rng = np.random.default_rng(0)
+    >>> window = probi.Window(np.timedelta64(1, "h"), 3, n_clusters=2, random_state=0)
+    >>> for minute in range(24 * 60):
+    ...     place = (0, 8) if minute < 720 else (20, 30)
+    ...     readings = rng.choice(place, size=(10, 1, 1)) + rng.normal(size=(10, 5, 2))
+    ...     time = np.datetime64("2026-03-01T00:00") + np.timedelta64(minute, "m")
+    ...     window.update(probi.Nodes.from_dense(readings), time)
+    >>> window
+    Window(1,800 nodes in 3 of 3 periods of 1 hour, 0 late, up to 2 clusters, coreset of 400)
+    >>> window.start, window.stop
+    (np.datetime64('2026-03-01T21:00:00'), np.datetime64('2026-03-02T00:00:00'))
+    >>> result = probi.solve(window.summary(), 2, random_state=0)
+    >>> np.sort(result.centers, axis=0).round()
+    array([[20., 20.],
+           [30., 30.]])
+    """
+
+    def __init__(
+        self,
+        period: Any,
+        n_periods: int,
+        *,
+        n_clusters: int = 8,
+        size: int | None = None,
+        preset: str = "default",
+        random_state: Any = None,
+        max_realizations: int | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        max_ahead: int | None = None,
+    ) -> None:
+        plan = Plan.checked(n_clusters, size, preset, max_realizations, epsilon, delta)
+        periods = Periods.checked(period)
+        _check_n_periods(n_periods, periods)
+        max_ahead = _checked_max_ahead(max_ahead, int(n_periods))
+        self._set(periods, int(n_periods), max_ahead, plan, seed_of(random_state), _State({}))
+
+    def _set(self, periods: Periods, n_periods: int, max_ahead: int, plan: Plan, seed: int, state: _State) -> Self:
+        self._periods, self._n_periods, self._max_ahead = periods, n_periods, max_ahead
+        self._plan, self._seed, self._state = plan, seed, state
+        # Merged summaries by number of periods, until the next update.
+        self._found: dict[int, Summary] = {}
+        self._lock = _parallel.Lock()
+        return self
+
+    # -- what goes in -----------------------------------------------------------------------------------------------
+
+    def update(self, nodes: Nodes | ArrayLike, time: Any) -> None:
+        """Read nodes of one time, or of one time each.
+
+        A time may go back to any period that still counts. Nodes of older ones are left out and counted in ``n_late``.
+        Nodes more than ``max_ahead`` periods ahead of all before them are left out and counted in ``n_ahead``, with a
+        warning. If it fails, also because the warning is made an error, the window is as it was before.
+
+        Parameters
+        ----------
+        nodes : Nodes or array-like
+            They are copied as far as they are kept, their ids are not; arrays as in :func:`probi.solve`.
+        time : number, datetime, datetime64, or array of shape (n_nodes,)
+            When: one time for all, or one a node, in the order in which they came. Dates without a zone are UTC.
+
+        Examples
+        --------
+        >>> import probi
+        >>> window = probi.Window(10.0, n_periods=3, n_clusters=1)
+        >>> window.update(probi.Nodes.from_points([[1.0], [2.0], [3.0]]), [0.0, 12.5, 31.0])
+        >>> window.update(probi.Nodes.from_points([[4.0], [5.0]]), 18.0)
+        >>> window.update(probi.Nodes.from_points([[6.0]]), 9.0)
+        >>> window
+        Window(4 nodes in 2 of 3 periods of 10.0, 1 late, up to 1 cluster, coreset of 200)
+
+        A clock that is wrong by years:
+
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
+        ...     window.update(probi.Nodes.from_points([[7.0]]), 1e9)
+        >>> window.n_nodes, window.n_ahead
+        (4, 1)
+        """
+        nodes = as_nodes(nodes)
+        numbers = self._periods.numbers(time)
+        if numbers.shape not in ((), (len(nodes),)):
+            raise InputError(f"Times have shape {numbers.shape}, but there are {len(nodes)} nodes.")
+        with self._lock:
+            if len(nodes) == 0:
+                return
+            n_features = self._state.n_features
+            if n_features not in (None, nodes.n_features):
+                raise InputError(
+                    f"Nodes have {counted(nodes.n_features, 'feature')}, but the window has those of {n_features}."
+                )
+            self._read(nodes, np.broadcast_to(numbers, len(nodes)))
+
+    def _read(self, nodes: Nodes, numbers: Any) -> None:
+        """Give the nodes to the summaries of their periods, and go over to the new state."""
+        state = self._state
+        # Each node is judged by those that came before it, so a batch is the same as its nodes one by one.
+        ahead = _ahead(numbers, state.latest, self.max_ahead)
+        n_ahead = int(ahead.sum())
+        if n_ahead:
+            self._warn_of_nodes_ahead()
+            nodes, numbers = nodes[~ahead], numbers[~ahead]
+        if len(nodes) == 0:
+            self._state = state._replace(n_ahead=state.n_ahead + n_ahead)
+            return
+        latest = np.maximum.accumulate(numbers if state.latest is None else np.maximum(numbers, state.latest))
+        newest = int(latest[-1])
+        held = self._held(state.summaries, newest)
+        present = [int(number) for number in np.unique(numbers) if number > newest - self.n_periods]
+        self._found = {}
+        for number in present:
+            summary = held[number] if number in held else self._new_summary(number)
+            # In several periods at once: on copies, so that all of them have read their nodes, or none.
+            held[number] = summary if len(present) == 1 else summary.__copy__()
+            held[number].update(nodes if len(present) == 1 and (numbers == number).all() else nodes[numbers == number])
+        n_late = state.n_late + int((numbers <= latest - self.n_periods).sum())
+        self._state = _State(held, newest, n_late, state.n_ahead + n_ahead, nodes.n_features)
+
+    def _warn_of_nodes_ahead(self) -> None:
+        # Without times of the nodes: Python shows the same text once per line of the caller.
+        warnings.warn(
+            f"Nodes more than {self.max_ahead:,} periods ahead of the window are set aside (n_ahead counts them). If "
+            "their times are right, call advance(time) first, or give a larger max_ahead.",
+            stacklevel=4,
+        )
+
+    def advance(self, time: Any) -> None:
+        """Say how late it is, where no nodes do: periods that no longer count are forgotten.
+
+        Parameters
+        ----------
+        time : number, datetime or datetime64
+            A time that has come, however far ahead. One before the latest changes nothing.
+
+        Examples
+        --------
+        >>> import probi
+        >>> window = probi.Window(10, n_periods=3, n_clusters=1)
+        >>> window.update(probi.Nodes.from_points([[1.0]]), 5)
+        >>> window.advance(40)
+        >>> window.n_nodes, window.start, window.stop
+        (0, 20, 50)
+        """
+        number = self._periods.numbers(time)
+        if number.shape != ():
+            raise InputError(f"Give one time, not an array of shape {number.shape}.")
+        with self._lock:
+            state = self._state
+            latest = int(number) if state.latest is None else max(int(number), state.latest)
+            self._found = {}
+            self._state = state._replace(summaries=self._held(state.summaries, latest), latest=latest)
+
+    def _held(self, summaries: dict[int, Summary], latest: int) -> dict[int, Summary]:
+        """Those that count when a period is the latest."""
+        return {number: summary for number, summary in summaries.items() if number > latest - self.n_periods}
+
+    def _new_summary(self, number: int) -> Summary:
+        return Summary(**self._plan.parameters(), random_state=self._seed, shard=_shard(number, self.n_periods))
+
+    # -- what comes out ---------------------------------------------------------------------------------------------
+
+    def summary(self, last: int | None = None) -> Summary:
+        """Summary of all that was read in the last periods.
+
+        It is a copy: the window does not change with it.
+
+        Parameters
+        ----------
+        last : int, default=None
+            How many periods, the latest one among them; at most ``n_periods``. None: all that count.
+
+        Returns
+        -------
+        Summary
+            To be given to :func:`probi.solve`. It does not depend on how the stream was cut into batches.
+
+        Examples
+        --------
+        >>> import probi
+        >>> window = probi.Window(10, n_periods=3, n_clusters=1)
+        >>> window.update(probi.Nodes.from_points([[1.0], [2.0], [3.0]]), [5, 15, 25])
+        >>> window.summary().n_nodes, window.summary(last=1).n_nodes
+        (3, 1)
+        """
+        if last is None:
+            last = self.n_periods
+        check_count("last", last)
+        if last > self.n_periods:
+            raise InputError(f"The window has {self.n_periods} periods: the last {last} are not there.")
+        with self._lock:
+            if last not in self._found:
+                self._found[last] = self._merged(int(last))
+            return self._found[last].__copy__()
+
+    def _merged(self, last: int) -> Summary:
+        summaries, latest = self._state.summaries, self._state.latest
+        chosen = sorted(number for number in summaries if latest is not None and number > latest - last)
+        if not chosen:
+            return self._new_summary(0 if latest is None else latest)
+        whole = summaries[chosen[0]].__copy__()
+        for number in chosen[1:]:
+            whole.merge(summaries[number])
+        return whole
+
+    @property
+    def period(self) -> Any:
+        """Length of a period."""
+        return self._periods.length
+
+    @property
+    def n_periods(self) -> int:
+        """How many periods count."""
+        return self._n_periods
+
+    @property
+    def n_clusters(self) -> int:
+        """Largest number of clusters it is made for."""
+        return self._plan.n_clusters
+
+    @property
+    def size(self) -> int:
+        """Nodes in the coreset."""
+        return self._plan.size
+
+    @property
+    def preset(self) -> str:
+        """Which PROBI: "default", "paper" or "theory"."""
+        return self._plan.preset
+
+    @property
+    def max_realizations(self) -> int | None:
+        """Most realizations that a node keeps; None keeps all."""
+        return self._plan.max_realizations
+
+    @property
+    def n_nodes(self) -> int:
+        """Nodes in the periods that count."""
+        return sum(summary.n_nodes for summary in self._state.summaries.values())
+
+    @property
+    def n_late(self) -> int:
+        """Nodes that came when their period no longer counted, and were left out."""
+        return self._state.n_late
+
+    @property
+    def max_ahead(self) -> int:
+        """How many periods a node may be ahead of the latest one."""
+        return self._max_ahead
+
+    @property
+    def n_ahead(self) -> int:
+        """Nodes that were set aside because they were more than ``max_ahead`` periods ahead."""
+        return self._state.n_ahead
+
+    @property
+    def start(self) -> Any:
+        """First time that counts; None before the first node."""
+        latest = self._state.latest
+        return None if latest is None else self._periods.start(latest - self.n_periods + 1)
+
+    @property
+    def stop(self) -> Any:
+        """End of the latest period; None before the first node."""
+        latest = self._state.latest
+        return None if latest is None else self._periods.start(latest + 1)
+
+    def __repr__(self) -> str:
+        paper = ", as in the paper" if self.preset == "paper" else ""
+        ahead = f", {self.n_ahead:,} too far ahead" if self.n_ahead else ""
+        return (
+            f"Window({counted(self.n_nodes, 'node')} in {len(self._state.summaries):,} of {self.n_periods:,} periods "
+            f"of {self._periods}, {self.n_late:,} late{ahead}, up to {counted(self.n_clusters, 'cluster')}, coreset of "
+            f"{self.size:,}{paper})"
+        )
+
+    # -- copies and files -------------------------------------------------------------------------------------------
+
+    def __copy__(self) -> Window:
+        with self._lock:
+            copies = {number: summary.__copy__() for number, summary in self._state.summaries.items()}
+            state = self._state._replace(summaries=copies)
+            return Window.__new__(Window)._set(
+                self._periods, self._n_periods, self._max_ahead, self._plan, self._seed, state
+            )
+
+    def __deepcopy__(self, _: Any) -> Window:
+        return self.__copy__()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Window.from_bytes, (self.to_bytes(),)
+
+    def to_bytes(self) -> bytes:
+        """The window as a ZIP archive, in memory, with a summary a period; the same state gives the same bytes.
+
+        Returns
+        -------
+        bytes
+            For :meth:`from_bytes`.
+
+        Examples
+        --------
+        >>> import probi
+        >>> window = probi.Window(10, n_periods=3, n_clusters=1)
+        >>> probi.Window.from_bytes(window.to_bytes())
+        Window(0 nodes in 0 of 3 periods of 10, 0 late, up to 1 cluster, coreset of 200)
+        """
+        from probi.summary import window_file
+
+        with self._lock:
+            state = self._state
+            header = {
+                "period": self._periods.to_json(),
+                "n_periods": self.n_periods,
+                "max_ahead": self.max_ahead,
+                "plan": self._plan.parameters(),
+                "seed": self._seed,
+                "latest": state.latest,
+                "n_late": state.n_late,
+                "n_ahead": state.n_ahead,
+                "n_features": state.n_features,
+            }
+            return window_file.pack(header, {number: s.to_bytes() for number, s in state.summaries.items()})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Window from :meth:`to_bytes`; damaged, foreign or newer bytes are an error. No code in them is run.
+
+        Parameters
+        ----------
+        data : bytes
+            What :meth:`to_bytes` gave.
+
+        Returns
+        -------
+        Window
+            As it was.
+
+        Examples
+        --------
+        >>> import probi
+        >>> window = probi.Window(10, n_periods=3, n_clusters=1)
+        >>> probi.Window.from_bytes(window.to_bytes()).period
+        10
+        """
+        from probi.summary import window_file
+
+        header, parts = window_file.unpack(bytes(data))
+        header = {"max_ahead": None, "n_ahead": 0} | header  # format 1 has neither
+        try:
+            plan = Plan.checked(**header["plan"])
+            periods, summaries = Periods.from_json(header["period"]), {}
+            _check_n_periods(header["n_periods"], periods)
+            counts = (("seed", 0), ("n_late", 0), ("n_ahead", 0), ("latest", -periods.most), ("n_features", 1))
+            for name, least in counts:
+                if header[name] is not None or name not in ("latest", "n_features"):  # None before the first node
+                    check_count(name, header[name], least)
+            if header["latest"] is not None and header["latest"] > periods.most:
+                raise InputError(f"This is no window that probi can read: its latest period is {header['latest']}.")
+            for number, part in parts.items():
+                summaries[number] = Summary.from_bytes(part)
+                _check_belongs(summaries[number], number, plan, header)
+            max_ahead = _checked_max_ahead(header["max_ahead"], header["n_periods"])
+            state = _State(summaries, header["latest"], header["n_late"], header["n_ahead"], header["n_features"])
+            return cls.__new__(cls)._set(periods, header["n_periods"], max_ahead, plan, header["seed"], state)
+        except (InputError, MemoryError):
+            raise
+        except Exception as error:
+            # A right checksum and wrong content: somebody made it so, and it may fail anywhere.
+            raise InputError(f"This is no window that probi can read: {error!r}.") from None
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the window to a file: a ZIP archive with a summary a period.
+
+        The file is replaced as a whole: after a crash or on a full disk the old one is still there.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Where.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import probi
+        >>> window = probi.Window(10, n_periods=3, n_clusters=1)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     window.save(f"{folder}/last.window")
+        ...     again = probi.Window.load(f"{folder}/last.window")
+        >>> again.n_periods
+        3
+        """
+        from probi._files import write_atomically
+
+        write_atomically(Path(path), self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Window from a file that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Where.
+
+        Returns
+        -------
+        Window
+            As it was.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import probi
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     probi.Window(10, n_periods=3).save(f"{folder}/last.window")
+        ...     probi.Window.load(f"{folder}/last.window").n_periods
+        3
+        """
+        from probi._files import read_named
+
+        return read_named(path, cls.from_bytes)
+
+
+def _check_n_periods(n_periods: Any, periods: Periods) -> None:
+    check_count("n_periods", n_periods)
+    if n_periods > periods.most:
+        raise InputError(f"n_periods is {n_periods}, which is more than anyone can keep.")
+
+
+def _checked_max_ahead(max_ahead: int | None, n_periods: int) -> int:
+    if max_ahead is None:
+        return n_periods
+    check_count("max_ahead", max_ahead)
+    return min(int(max_ahead), 2 * MOST)  # no two periods are further apart
+
+
+def _ahead(numbers: Any, latest: int | None, max_ahead: int) -> NDArray[np.bool_]:
+    """Which nodes are too far ahead of all before them that are not."""
+    ahead = np.zeros(len(numbers), bool)
+    first = int(numbers[0]) if latest is None else latest
+    if numbers.max() <= first + max_ahead:
+        return ahead
+    limit = first + max_ahead
+    for i, number in enumerate(numbers.tolist()):
+        if number > limit:
+            ahead[i] = True
+        else:
+            limit = max(limit, number + max_ahead)
+    return ahead
+
+
+def _shard(number: int, n_periods: int) -> int:
+    """Number of the shard of a period: no two that count at the same time have the same one."""
+    n_shards = 1
+    while n_shards < n_periods:
+        n_shards *= FAN_IN
+    return number % n_shards
+
+
+def _check_belongs(summary: Summary, number: int, plan: Plan, header: dict[str, Any]) -> None:
+    """Raise unless a summary is that of a period of this window."""
+    key = ShardKey(_shard(number, header["n_periods"]), 0, 0, header["seed"])
+    fits = summary._plan == plan and [stream.key for stream in summary._streams] == [key]
+    if not fits or not header["latest"] - header["n_periods"] < number <= header["latest"]:
+        raise InputError(f"This is no window that probi can read: period {number} is not one of its own.")
+    if summary.n_features not in (None, header["n_features"]):
+        raise InputError(f"This is no window that probi can read: period {number} has other features.")

@@ -1,0 +1,155 @@
+"""A table in memory, from any library, as the arrays of its nodes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from probi import _notes
+from probi.errors import InputError, InputWarning
+from probi.tables.columns import Columns, Given, choose_columns
+from probi.tables.missing import check_missing
+from probi.tables.to_arrays import (
+    first_rows,
+    flatten,
+    has_ids,
+    kept_starts,
+    matrix,
+    node_starts,
+    numbers,
+    one_chunk,
+    without_missing,
+)
+from probi.validation import as_floats, normalized
+
+Array = NDArray[Any]
+
+
+def arrays_of(
+    table: Any,
+    layout: str | None,
+    features: Sequence[str] | None,
+    id: Given | Sequence[str],
+    probability: Given,
+    weight: Given,
+    group_size: int | None,
+    probabilities: str = "keep",
+    missing: str = "error",
+    gather: bool = False,
+) -> tuple[Any, ...]:
+    """Arguments for Nodes; see Nodes.from_table."""
+    if not (hasattr(table, "__arrow_c_stream__") or hasattr(table, "__arrow_c_array__")):
+        raise InputError(
+            f"{type(table).__name__} is no table: it has no __arrow_c_stream__. pandas (2.2 or later), polars, DuckDB "
+            "and pyarrow have it."
+        )
+    check_missing(missing, probabilities)
+    arrow = pa.table(table)
+    columns = choose_columns(
+        arrow.schema, layout, features=features, id=id, probability=probability, weight=weight,
+        group_size=group_size, first=arrow.slice(0, 100),
+    )  # fmt: skip
+    if layout is None:
+        check_guessed_points(arrow, columns)
+    if features is None:
+        _say_what_was_guessed(columns)
+    n_rows = arrow.num_rows - (arrow.num_rows % columns.group_size if columns.group_size else 0)
+    arrow = arrow.slice(0, n_rows)
+    if not (there := has_ids(arrow, columns)).all():
+        raise InputError(
+            f"Row {int(there.argmin())} (the first is 0) has no id in {', '.join(columns.ids)}. Fill it in."
+        )
+    if gather and columns.layout == "long":
+        arrow = arrow.take(pa.array(np.argsort(first_rows(arrow, columns.ids), kind="stable")))
+    arrow, starts, whole = _without_missing(arrow, columns, missing)
+    flat = flatten(arrow, columns, starts=starts)
+    chances = flat.probabilities
+    if probabilities == "normalize":
+        if chances is None:
+            raise InputError("There is no column of probabilities to normalize. Name it: probability.")
+        chances = normalized(as_floats(chances, "probabilities", 1, flat.points.dtype), flat.offsets)
+    elif probabilities != "keep":
+        raise InputError(f"probabilities is {probabilities!r}, but must be one of keep, normalize.")
+    if missing == "absent" and chances is None:
+        chances = np.repeat(1.0 / whole, np.diff(flat.offsets))
+    if columns.layout == "long":
+        check_together(flat.ids)
+    return flat.points, chances, flat.offsets, flat.weights, flat.ids
+
+
+def _without_missing(table: pa.Table, columns: Columns, missing: str) -> tuple[pa.Table, Array, Array]:
+    """A table without rows that lack a value, first rows of its nodes, and their numbers of realizations before."""
+    starts = node_starts(table, columns)
+    whole = np.diff(np.append(starts, table.num_rows))
+    if missing == "error":
+        return table, starts, whole
+    names = [name for name in (columns.weight, columns.probability) if name]
+    if columns.layout == "nested":
+        left, whole, lacking = without_missing(table, columns)
+        gone = (whole < 0) | (lacking == whole if missing == "absent" else lacking > 0)
+        table = left if missing == "absent" else table
+        names = [name for name in names if name == columns.weight]
+    else:
+        gone = np.asarray(np.isnan(matrix(table, columns.features)).any(axis=1))
+    for name in names:
+        gone |= np.isnan(numbers(table[name]))
+    node = np.searchsorted(starts, np.arange(table.num_rows), side="right") - 1
+    if missing == "skip-node":
+        gone = np.bincount(node, gone, minlength=len(starts))[node] > 0
+    stay = np.flatnonzero(~gone)
+    firsts = kept_starts(starts, stay)
+    return table.take(pa.array(stay)), firsts, whole[node[stay[firsts]]]
+
+
+def _say_what_was_guessed(columns: Columns) -> None:
+    """Warn where columns that are there do not count, or count in a way that few want."""
+    notes = []
+    if columns.left_out:
+        notes.append("Columns of text and dates, and numbers of realizations, are left out: features=[...] says which")
+    if columns.degrees:
+        notes.append(degrees_note(columns))
+    if notes:
+        _notes.warn(f"The table was read so: {columns}. {' '.join(notes)}", InputWarning)
+
+
+def degrees_note(columns: Columns) -> str:
+    """Say that degrees are no lengths, and what to do."""
+    lon, lat = columns.degrees or ("", "")
+    return (
+        f"{lon} and {lat} count as plain numbers, but degrees are no distances. probi.geo.to_sphere makes kilometres "
+        f"of an array of longitudes and latitudes, in this order (--lonlat {lon},{lat})."
+    )
+
+
+def check_guessed_points(table: pa.Table, columns: Columns) -> None:
+    """Raise if rows share an id where the layout "points" was guessed: they may be realizations of one node."""
+    if columns.layout != "points" or not columns.ids:
+        return
+    plain = pa.table({name: one_chunk(table[name]) for name in columns.ids})
+    counts = plain.group_by(list(columns.ids)).aggregate([([], "count_all")])
+    numbers = counts["count_all"].to_numpy()
+    if len(numbers) < table.num_rows:
+        first = counts.slice(int((numbers > 1).argmax()), 1).to_pylist()[0]
+        raise repeated_id([first[name] for name in columns.ids])
+
+
+def repeated_id(values: Sequence[Any]) -> InputError:
+    """The question that rows with one id ask, where nothing else says what they are."""
+    return InputError(
+        f"Several rows have the id {', '.join(map(repr, values))}. Are they realizations of one node, or nodes of "
+        'their own? Say which: layout="long" (--layout long) or layout="points" (--layout points).'
+    )
+
+
+def check_together(ids: Any) -> None:
+    """Raise if an id comes back after another one."""
+    seen = set()
+    for value in ids.tolist():
+        if value in seen:
+            raise InputError(
+                f"The rows of node {value!r} do not stand together. Sort the table by the column of ids first, or say "
+                "gather=True."
+            )
+        seen.add(value)

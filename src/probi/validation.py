@@ -1,0 +1,317 @@
+"""Checks of user data, once, at the border: each raises an InputError that names the node and says what to do."""
+
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probi import _parallel
+from probi.errors import InputError, InputWarning
+
+Array = NDArray[Any]
+
+# Squares of larger coordinates, summed over features, leave float64; squares of smaller ones vanish in it.
+# float32 data is far from both, because all arithmetic is float64.
+LARGEST = 1e150
+SMALLEST = 1e-140
+
+# Products of smaller probabilities and distances, and quotients, lose their digits.
+LEAST_PROBABILITY = 1e-140
+
+# Elements a thread checks at once: they stay in its cache from one look to the next.
+CHECK_GRAIN = 1 << 16
+
+
+def check_count(name: str, value: Any, least: int = 1) -> None:
+    """Raise unless a parameter is a whole number that is large enough."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not value >= least:
+        is_data = hasattr(value, "shape") and len(value.shape) > 0
+        given = f"data of shape {value.shape}" if is_data else repr(value)
+        order = " Write PLloyd(n_clusters).fit(X) or solve(X, n_clusters)." if is_data and name == "n_clusters" else ""
+        raise InputError(f"{name} is {given}, but must be a whole number of at least {least}.{order}")
+
+
+# Nobody can keep a promise that is stricter than this.
+LEAST_SHARE = 1e-12
+
+
+def check_share(name: str, value: Any) -> None:
+    """Raise unless a parameter is a number between 0 and 1, and not so small that others made of it vanish."""
+    real = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not real or not LEAST_SHARE <= value < 1.0:
+        raise InputError(f"{name} is {value!r}, but must lie between 0 and 1, and not below {LEAST_SHARE}.")
+
+
+def frozen(array: Array) -> Array:
+    """Return a read-only view in C order (a copy only if it was not); the caller's own array stays writable."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+def as_array(values: Any, name: str) -> Array:
+    """Return an array of whatever dtype; ragged lists and masked values are refused."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise InputError(f"{name} has masked values. Fill them, or drop the nodes that have them.")
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise InputError(f"{name} cannot be made an array: {error}.") from None
+
+
+def as_floats(values: Any, name: str, n_dimensions: int, dtype: Any = None) -> Array:
+    """Return float32 or float64 in native byte order; integers become float64, everything else is refused."""
+    array = as_array(values, name)
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"{name} must be real numbers, but has dtype {array.dtype}. Convert it to float32 or float64.")
+    if array.ndim != n_dimensions:
+        raise InputError(
+            f"{name} must have {n_dimensions} dimension{'s' * (n_dimensions > 1)}, but its shape is {array.shape}."
+        )
+    if dtype is None:
+        dtype = np.float32 if array.dtype.kind == "f" and array.dtype.itemsize <= 4 else np.float64
+    with np.errstate(over="ignore"):
+        return array.astype(dtype, copy=False)
+
+
+def check_points(points: Array, offsets: Array | None = None) -> float:
+    """Raise on NaN, infinity and magnitudes whose squares leave float64; return the largest magnitude.
+
+    Without offsets the points are centers.
+    """
+    if points.shape[1] == 0:
+        raise InputError(f"Points have no features: their shape is {points.shape}.")
+    flat = points.reshape(-1)
+    magnitude = largest_magnitude(points)
+    if not magnitude <= LARGEST:
+        bad = np.flatnonzero(~(np.abs(flat.astype(np.float64, copy=False)) <= LARGEST))[0]
+        row, feature = divmod(int(bad), points.shape[1])
+        value = points[row, feature]
+        advice = "Divide all coordinates by a constant." if np.isfinite(value) else "Drop the node or repair the value."
+        reason = ", so large that distances overflow" if np.isfinite(value) else ""
+        raise InputError(f"{_where(row, offsets)} has {value} in feature {feature}{reason}. {advice}")
+    if 0.0 < magnitude < SMALLEST:
+        raise InputError(
+            f"All coordinates are below {magnitude:.0e}, so small that squared distances vanish. "
+            "Multiply them by a constant."
+        )
+    return float(magnitude)
+
+
+def largest_magnitude(points: Array) -> float:
+    """Largest absolute value; infinite or NaN if there is such a one."""
+    flat = points.reshape(-1)
+    pieces = _parallel.ranges(flat.size, CHECK_GRAIN)
+    return float(np.max(_parallel.run(_magnitude_of_part, pieces, flat), initial=0.0))
+
+
+def _magnitude_of_part(flat: Array, start: int, stop: int) -> Any:
+    # NumPy's own loops, not a kernel: they are as fast, let other threads run, and hand on NaN, which fast
+    # floating-point loops may lose.
+    part = flat[start:stop]
+    return np.maximum(part.max(), -part.min())
+
+
+def _where(row: int, offsets: Array | None) -> str:
+    if offsets is None:
+        return f"Center {row}"
+    node = int(np.searchsorted(offsets, row, side="right")) - 1
+    if offsets[node + 1] - offsets[node] == 1:
+        return f"Node {node}"
+    return f"Node {node} (row {row} of the points)"
+
+
+def check_offsets(offsets: Any, n_points: int) -> Array:
+    """Raise unless offsets start at 0, grow, and end at the number of points."""
+    array = as_array(offsets, "offsets")
+    if array.dtype.kind not in "iu" and array.size:
+        raise InputError(f"Offsets must be integers, but have dtype {array.dtype}.")
+    if array.ndim != 1 or array.size == 0:
+        raise InputError(f"Offsets must be a 1-D array of n_nodes + 1 numbers, but their shape is {array.shape}.")
+    if array[0] != 0:
+        raise InputError(f"Offsets must start at 0, but start at {array[0]}.")
+    # Compared, not subtracted: the difference of two offsets may overflow.
+    grows = array[1:] > array[:-1]
+    if not grows.all():
+        node = int(np.flatnonzero(~grows)[0])
+        problem = "has no realization" if array[node] == array[node + 1] else "has offsets that decrease"
+        raise InputError(f"Node {node} {problem} (offsets {array[node]} to {array[node + 1]}). Drop the node.")
+    if array[-1] != n_points:
+        raise InputError(f"Offsets end at {array[-1]}, but there are {n_points} points. They must end there.")
+    return array.astype(np.int64, copy=False)
+
+
+def max_allowed(n_realizations: Any, dtype: Any) -> Any:
+    """What probabilities of so many realizations may sum to as they are.
+
+    Ten times float32(0.1) is above 1. A sum that was normalised in the dtype of the data is off by a few units in the
+    last place of each addition, which behave like a random walk.
+    """
+    return 1.0 + 4.0 * np.finfo(dtype).eps * (4.0 + np.sqrt(n_realizations))
+
+
+# What rounding to six decimals, and then to float32, adds at most to a probability.
+MAX_ROUNDED = 0.5e-6 + 2.0**-24
+# It would explain any sum of very many small probabilities; beyond this excess they have lost their meaning.
+MAX_EXCESS = 0.01
+
+
+def largest_sum(n_realizations: Any, dtype: Any) -> Any:
+    """What probabilities of so many realizations may sum to: that, or what rounding explains and a division mends."""
+    rounded = 1.0 + np.minimum(MAX_ROUNDED * np.asarray(n_realizations), MAX_EXCESS)
+    return np.maximum(max_allowed(n_realizations, dtype), rounded)
+
+
+def check_probabilities(probabilities: Array, offsets: Array, precision: Any = None) -> Array:
+    """Raise on probabilities outside [0, 1] and sums above 1 or equal to 0; return the sums as float64.
+
+    Sums that rounding explains are allowed here: :func:`without_rounding` mends them. ``precision`` is the dtype in
+    which they were normalised, if another than theirs.
+    """
+    totals = _sums(probabilities, offsets)
+    allowed = largest_sum(np.diff(offsets), precision or probabilities.dtype)
+    if not (totals <= allowed).all():
+        node = int(np.flatnonzero(~(totals <= allowed))[0])
+        rows = f"rows {offsets[node]}-{offsets[node + 1] - 1} of the points"
+        raise InputError(
+            f"Node {node} ({rows}) has probabilities that sum to {totals[node]:.9g}, above 1. "
+            "Divide them by their sum, or drop the node."
+        )
+    return totals
+
+
+def _sums(probabilities: Array, offsets: Array) -> Array:
+    """Sum of the probabilities of each node; raise on what is no probability, and on sums of 0."""
+    if len(probabilities) != offsets[-1]:
+        raise InputError(f"There are {len(probabilities)} probabilities for {offsets[-1]} points.")
+    if len(offsets) == 1:
+        return np.zeros(0)
+    if not (probabilities.min() >= 0.0 and probabilities.max() < np.inf):
+        row = int(np.flatnonzero(~((probabilities >= 0.0) & (probabilities < np.inf)))[0])
+        raise InputError(
+            f"{_where(row, offsets)} has a probability of {probabilities[row]}. Probabilities must lie between 0 and 1."
+        )
+    if len(offsets) - 1 == len(probabilities):
+        totals = probabilities.astype(np.float64, copy=False)
+    else:
+        totals = np.add.reduceat(probabilities, offsets[:-1], dtype=np.float64)
+    if not totals.min() > LEAST_PROBABILITY:
+        node = int(np.flatnonzero(~(totals > LEAST_PROBABILITY))[0])
+        raise InputError(f"Node {node} has total probability {totals[node]:.3g}: it is nowhere. Drop it.")
+    return totals
+
+
+def without_rounding(probabilities: Array, offsets: Array, totals: Array) -> tuple[Array, Array, int]:
+    """Divide the probabilities of nodes by their sum where rounding has put it above 1.
+
+    Returns probabilities and sums, and the number of these nodes; ``totals`` are from :func:`check_probabilities`.
+    """
+    sizes = np.diff(offsets)
+    above = totals > max_allowed(sizes, probabilities.dtype)
+    if not above.any():
+        return probabilities, totals, 0
+    mended = (probabilities / np.repeat(np.where(above, totals, 1.0), sizes)).astype(probabilities.dtype)
+    return mended, _sums(mended, offsets), int(above.sum())
+
+
+def warn_of_rounding(n_normalized: int, n_nodes: int) -> None:
+    """Say that probabilities were divided by their sums, at the line that called probi."""
+    frame, stacklevel = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "probi":
+        frame, stacklevel = frame.f_back, stacklevel + 1
+    warnings.warn(
+        f"The probabilities of {n_normalized:,} of {n_nodes:,} nodes sum to slightly more than 1, as rounded ones do. "
+        "They were divided by their sum.",
+        InputWarning,
+        stacklevel=stacklevel,
+    )
+
+
+def normalized(probabilities: Array, offsets: Array) -> Array:
+    """Numbers that only mean proportions, as probabilities: each divided by the sum of its node."""
+    totals = np.repeat(_sums(probabilities, offsets), np.diff(offsets))
+    shares: Array = probabilities / totals
+    return shares.astype(probabilities.dtype)
+
+
+def check_weights(weights: Array, n_nodes: int) -> None:
+    """Raise on negative, NaN and infinite weights, and on sums that would overflow a cost."""
+    if len(weights) != n_nodes:
+        raise InputError(f"There are {len(weights)} weights for {n_nodes} nodes.")
+    if n_nodes == 0:
+        return
+    if not (weights.min() >= 0.0 and weights.max() < np.inf):
+        node = int(np.flatnonzero(~((weights >= 0.0) & (weights < np.inf)))[0])
+        raise InputError(f"Node {node} has weight {weights[node]}. Weights must be finite and not negative.")
+    with np.errstate(over="ignore"):
+        total = weights.sum()
+    if not total <= LARGEST:
+        raise InputError(f"The weights sum to {total:.0e}, so large that a cost overflows. Divide them.")
+
+
+def equal_probabilities(offsets: Array, dtype: Any) -> Array:
+    """Probabilities of realizations that are equally likely in each node, and sum to 1."""
+    sizes = np.diff(offsets)
+    return np.repeat(np.divide(1.0, sizes).astype(dtype), sizes)
+
+
+def as_weights(weights: Any, n_nodes: int) -> Array:
+    """Return checked, frozen weights; ones where there are none."""
+    if weights is None:
+        return frozen(np.ones(n_nodes))
+    array = as_floats(weights, "weights", 1, np.float64)
+    check_weights(array, n_nodes)
+    return frozen(array)
+
+
+def as_index(index: Any, n_nodes: int) -> Array:
+    """Return numbers of nodes, counted from the start; negative ones count from the end."""
+    chosen = np.asarray(index)
+    if chosen.size == 0:
+        chosen = chosen.astype(np.int64)
+    if chosen.dtype.kind not in "iu" or chosen.ndim != 1:
+        raise InputError(f"Node numbers must be 1-D and integers, not {chosen.dtype} of shape {chosen.shape}.")
+    if chosen.size and not (-n_nodes <= chosen.min() and chosen.max() < n_nodes):
+        worst = chosen.max() if chosen.max() >= n_nodes else chosen.min()
+        raise IndexError(f"There is no node {worst}: the numbers go from 0 to {n_nodes - 1}.")
+    chosen = chosen.astype(np.int64)
+    return np.where(chosen < 0, chosen + n_nodes, chosen)
+
+
+def as_ids(ids: Any, n_nodes: int) -> Array | None:
+    """Return checked, frozen ids, if there are any."""
+    if ids is None:
+        return None
+    array = as_array(ids, "ids")
+    if array.shape != (n_nodes,):
+        raise InputError(f"Ids have shape {array.shape}, but there are {n_nodes} nodes.")
+    return frozen(array)
+
+
+def concat_ids(parts: Sequence[Array]) -> Array:
+    """Ids of all parts, as they are; kinds that NumPy would turn into each other are an error."""
+    given = [part for part in parts if len(part)] or list(parts[:1])  # an empty part has no kind
+    names = {part.dtype.names for part in given}
+    if len(names) > 1:
+        raise InputError("Ids consist of different parts. Give all nodes ids of the same fields.")
+    for name in names.pop() or (None,):
+        columns = given if name is None else [part[name] for part in given]
+        kinds = {_kind_of_ids(column): column.dtype for column in columns}
+        if len(kinds) == 1 and {column.dtype.kind for column in columns} == {"i", "u"}:  # float64 to NumPy
+            kinds = {str(column.dtype): column.dtype for column in columns}
+            kinds = kinds if np.result_type(*kinds.values()).kind == "f" else {}
+        if len(kinds) > 1:
+            one, other = list(kinds)[:2]
+            raise InputError(f"There are ids that are {one} and ids that are {other}. Make them the same.")
+    return np.concatenate(given)
+
+
+def _kind_of_ids(ids: Array) -> str:
+    if ids.dtype == object:
+        kinds = {type(value) for value in ids.tolist()}
+        return "text" if kinds == {str} else " or ".join(sorted(kind.__name__ for kind in kinds))
+    kinds_of_dtypes = {"i": "whole numbers", "u": "whole numbers", "f": "numbers", "U": "text", "M": "dates"}
+    return kinds_of_dtypes.get(ids.dtype.kind, str(ids.dtype))

@@ -1,0 +1,82 @@
+"""What the command line shows while it works."""
+
+import contextlib
+import io
+import re
+import signal
+import time
+
+import pytest
+
+from probi.cli import console
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@contextlib.contextmanager
+def terminal(monkeypatch, patience=0.05):
+    """What a terminal shows; set up inside the test, because pytest puts its own standard error back before it."""
+    monkeypatch.setattr(console, "PATIENCE_SECONDS", patience)
+    monkeypatch.setenv("TERM", "xterm")
+    with contextlib.redirect_stderr(Terminal()) as found:
+        yield found
+
+
+def test_a_bar_shows_itself_though_nothing_is_reported(monkeypatch):
+    with terminal(monkeypatch) as found, console.Console().progress("Solving"):
+        time.sleep(0.5)
+    assert "Solving" in found.getvalue()
+
+
+def test_rate_and_memory_are_shown(monkeypatch):
+    with terminal(monkeypatch) as found, console.Console().progress("Reading") as bar:
+        for n in range(10):
+            time.sleep(0.05)
+            bar.update(1000 * n, n / 10)
+        time.sleep(0.3)
+    assert re.search(r"[\d,]+ nodes, [\d,]+ a second, [\d,]+ MB", found.getvalue())
+
+
+def test_what_a_solver_does_is_shown(monkeypatch):
+    with terminal(monkeypatch) as found, console.Console().progress("Solving") as bar:
+        time.sleep(0.3)
+        for n in range(1000):
+            bar.say(f"start {n} of 1000")
+        time.sleep(0.3)
+    assert re.search(r"start 0 of 1000, [\d,]+ MB", found.getvalue())
+    assert "start 999" not in found.getvalue()  # nobody could read them all
+
+
+def test_what_is_quick_shows_nothing(monkeypatch):
+    with terminal(monkeypatch, patience=5.0) as found, console.Console().progress("Reading") as bar:
+        bar.update(10, 0.5)
+    assert found.getvalue() == ""
+
+
+def test_quiet_shows_nothing(monkeypatch):
+    with terminal(monkeypatch) as found, console.Console(quiet=True).progress("Reading") as bar:
+        time.sleep(0.2)
+        bar.update(10, 0.5)
+    assert found.getvalue() == ""
+
+
+@pytest.mark.slow
+def test_peak_memory_is_that_of_this_process():
+    before = console.peak_megabytes()
+    block = bytearray(b"x" * 200_000_000)
+    assert console.peak_megabytes() >= max(before, 200.0)
+    assert console.memory_megabytes() <= console.peak_megabytes() * 1.01
+    del block
+
+
+def test_an_interrupt_that_a_library_swallows_ends_the_work_all_the_same():
+    with console.Interrupts(console.Console(quiet=True), at_once=True) as interrupts:
+        interrupts.check()
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+            pytest.fail("it was not raised at once")
+        with pytest.raises(KeyboardInterrupt):
+            interrupts.check()

@@ -1,0 +1,107 @@
+"""The buffer of a stream: copies of nodes in arrays that grow."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from samples import certain, uncertain
+from strategies import build, nodes
+
+from probi import Nodes
+from probi.summary.buffer import Buffer
+
+
+def filled(parts):
+    buffer = Buffer()
+    for part in parts:
+        buffer.append(part)
+    return buffer
+
+
+def test_an_empty_buffer_has_no_nodes():
+    assert len(Buffer()) == 0
+    assert len(Buffer.of(certain(3)[:0])) == 0
+
+
+@pytest.mark.slow
+@given(st.lists(nodes(dimension=2, min_size=0, max_size=4), min_size=1, max_size=8), st.sampled_from("fd"))
+def test_nodes_come_out_as_they_went_in(parts, dtype):
+    parts = [build(part, [float(i) for i in range(len(part))], dtype) for part in parts if part]
+    buffer = filled(parts)
+    assert len(buffer) == sum(len(part) for part in parts)
+    if parts:
+        assert buffer.form == (2, np.dtype(dtype))
+        assert buffer.nodes() == Nodes.concat(parts)
+        assert_array_equal(buffer.nodes().total_probabilities, Nodes.concat(parts).total_probabilities)
+
+
+@pytest.mark.parametrize("step", [1, 7, 16, 100])
+def test_the_split_does_not_matter(step):
+    some = uncertain(333)
+    assert filled([some[start : start + step] for start in range(0, len(some), step)]).nodes() == some
+
+
+def test_what_the_caller_does_with_its_arrays_afterwards_does_not_matter():
+    X, weights = np.ones((2, 3, 2)), np.ones(2)
+    buffer = filled([Nodes.from_dense(X, weights=weights)])
+    X[:], weights[:] = 7.0, 7.0
+    assert buffer.nodes() == Nodes.from_dense(np.ones((2, 3, 2)))
+
+
+def test_what_was_taken_out_stays_as_it_is_and_cannot_be_written_to():
+    some = uncertain(40)
+    buffer = Buffer.of(some[:5])
+    kept = buffer.nodes()
+    buffer.append(some[5:7])  # there is room
+    buffer.append(some[7:])  # there is none
+    assert kept == some[:5]
+    with pytest.raises(ValueError, match="read-only"):
+        kept.points[:] = 0.0
+
+
+def test_the_magnitude_is_that_of_the_nodes_not_of_free_places():
+    buffer = Buffer.of(Nodes.from_points([[1.0, -3.0]]))
+    buffer._points[1:] = 1e9
+    assert buffer.nodes().magnitude == 3.0
+
+
+def test_ids_are_left_out():
+    assert Buffer.of(Nodes.from_points([[1.0]], ids=["a"])).nodes().ids is None
+
+
+def test_the_first_nodes_say_which_dtype_and_how_many_features():
+    buffer = Buffer()
+    buffer.append(certain(3, d=5, dtype=np.float32))
+    assert buffer.form == (5, np.dtype(np.float32))
+    assert buffer.nodes().points.dtype == buffer.nodes().probabilities.dtype == np.float32
+
+
+def test_arrays_grow_seldom(monkeypatch):
+    grown, grow = [], Buffer._grow
+
+    def counted(self, *arguments):
+        grown.append(len(self))
+        grow(self, *arguments)
+
+    monkeypatch.setattr(Buffer, "_grow", counted)
+    some = uncertain(2000)
+    buffer = filled([some[i : i + 1] for i in range(2000)])
+    assert len(buffer) == 2000
+    assert len(grown) < 20
+
+
+def test_without_memory_to_grow_nothing_changes(monkeypatch):
+    some = uncertain(40)
+    buffer = Buffer.of(some[:10])
+
+    def no_memory(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(Buffer, "_grow", no_memory)
+    with pytest.raises(MemoryError):
+        buffer.append(some[10:])
+    assert buffer.nodes() == some[:10]
+    monkeypatch.undo()
+    buffer.append(some[10:])
+    assert buffer.nodes() == some

@@ -143,3 +143,19 @@ def test_before_the_first_batch_it_is_empty(tmp_path):
     sink = StreamingSummary(tmp_path / "x.probi", 2)
     assert sink.summary.n_nodes == 0
     assert not (tmp_path / "x.probi").exists()
+
+
+def test_too_many_rows_that_are_left_out_stop_the_stream(spark, tmp_path):
+    """The share is that of all that has arrived: a batch may be small."""
+    good = spark.createDataFrame([(float(i),) for i in range(18)], "x double")
+    bad = spark.createDataFrame([(None,), (None,), (1.0,)], "x double")
+    how = {"layout": "points", "missing": "skip-row"}
+    sink = StreamingSummary(tmp_path / "state.probi", 2, **how)
+    sink(good, 0)
+    sink(bad, 1)
+    with pytest.raises(InputError, match=r"4 of 24 rows"):
+        sink(bad, 2)
+    assert sink.summary.n_nodes == 19
+    sink = StreamingSummary(tmp_path / "state.probi", 2, max_bad=0.5, **how)
+    sink(bad, 2)
+    assert (sink.summary.n_nodes, sink.summary.about["counts"]["missing"]) == (20, 4)

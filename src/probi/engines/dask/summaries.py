@@ -178,7 +178,8 @@ def assign(
         With ``scale``: the scales that the centers were found with, ``summary.about["space"]``. None: they are
         estimated from this source.
     client, part_bytes, **reading
-        As in :func:`summarize`. The client is only asked for some first rows of a DataFrame.
+        As in :func:`summarize`, but for ``max_bad``, which has no meaning here: how much is left out is known only when
+        all parts are. The client is only asked for some first rows of a DataFrame.
 
     Returns
     -------

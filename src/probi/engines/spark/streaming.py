@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ from probi.engines._work import Recipe, opened
 from probi.engines.spark.parts import how_to_read
 from probi.engines.spark.summaries import merged_frame
 from probi.errors import InputError
+from probi.io.assemble import Counts, check_left_out
+from probi.io.options import Options
 from probi.summary import Summary
 
 
@@ -26,7 +28,8 @@ class StreamingSummary:
     path : str or path
         File of the summary, on the machine of the driver; goes on from it if it is there.
     n_clusters, size, preset, random_state, max_realizations, order, n_partitions, **reading
-        As in :func:`summarize`. If ``random_state`` is None it is 0, so that a restart goes on as before.
+        As in :func:`summarize`; ``max_bad`` is the share of all that has arrived, and a batch that exceeds it stops the
+        query. If ``random_state`` is None it is 0, so that a restart goes on as before.
 
     Examples
     --------
@@ -105,24 +108,32 @@ class StreamingSummary:
         first = state.get("next_shard", 1)
         summary = self.summary
         space = summary.about.get("space")
-        new, n_parts = self._summarized(frame, first, space)
+        # Of the whole stream: a batch may be small.
+        counts = Counts(**summary.about.get("counts", {}))
+        new, new_counts, n_parts = self._summarized(frame, first, space)
         if new is not None:
             summary.merge(new)
             summary.about["space"] = new.about["space"]
+            check_left_out(counts + new_counts, Options(**self._reading))
+            summary.about["counts"] = asdict(counts + new_counts)
         summary.about["stream"] = {
             "query": query, "batch": batch_id, "next_shard": first + n_parts, "seed": self._recipe.seed
         }  # fmt: skip
         summary.save(self._path)
         self._summary = summary
 
-    def _summarized(self, frame: DataFrame, first_shard: int, space: Any) -> tuple[Summary | None, int]:
-        """Summary of a micro-batch, in the scales of those before, and the number of its shards; None without rows."""
+    def _summarized(self, frame: DataFrame, first_shard: int, space: Any) -> tuple[Summary | None, Counts, int]:
+        """Summary of a micro-batch, in the scales of those before, what became of its rows, and its number of shards.
+
+        The summary is None without rows.
+        """
         if not frame.take(1):
-            return None, 0
+            return None, Counts(), 0
         recipe = replace(self._recipe, first_shard=first_shard)
         how = how_to_read(frame, self._reading, self._order, space)
         data, n_parts = merged_frame(frame, how, recipe, self._order, self._n_partitions)
-        return opened(data)[0], n_parts
+        summary, account = opened(data)
+        return summary, account.counts, n_parts
 
 
 def _query_of(frame: DataFrame) -> str | None:

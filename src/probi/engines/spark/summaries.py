@@ -214,7 +214,8 @@ def assign(
         With ``scale``: the scales that the centers were found with, ``summary.about["space"]``. None: they are
         estimated from this source.
     order, n_partitions, session, part_bytes, **reading
-        As in :func:`summarize`.
+        As in :func:`summarize`, but for ``max_bad``, which has no meaning here: how much is left out is known only when
+        all parts are.
 
     Returns
     -------

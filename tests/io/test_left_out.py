@@ -6,6 +6,7 @@ from commands import error_line, probi
 from table_files import batches_of, tiny, write
 
 from probi import InputWarning, Nodes, Summary
+from probi.engines._work import Assign
 from probi.errors import InputError
 from probi.io import node_assembler
 from probi.io.node_assembler import Counts, by_kind
@@ -206,6 +207,13 @@ def test_ids_per_file(days, capsys, monkeypatch, tmp_path, rows, gather):
 
     table = pq.read_table(tmp_path / "out" / "assignment.parquet").select(["file", "id"])
     assert [tuple(row.values()) for row in table.to_pylist()] == nodes.ids.tolist()
+    # The file is part of the id, also of a single one.
+    arguments = ("--centers", tmp_path / "out", "-o", tmp_path / "a.csv", "-q")
+    assert probi(capsys, "assign", monday, *arguments).code == 0
+    header, first, *_ = (tmp_path / "a.csv").read_text().splitlines()
+    assert (header.split(",")[:3], first.split(",")[0]) == (["file", "row", "id"], f'"{monday}"')
+    reader = read(monday, **options)
+    assert Assign((np.zeros((1, 1)),)).empty(reader.known(), 1).column_names[:3] == ["file", "row", "id"]
 
 
 def test_ids_that_come_back_in_another_file(days, capsys):

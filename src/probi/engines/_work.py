@@ -127,7 +127,7 @@ class Assign:
 
     def empty(self, known: ReaderInfo, n_files: int) -> pa.Table:
         """What a part without nodes gives."""
-        return empty_assignment_table(known.schema, known.columns.stored_ids, [len(c) for c in self.centers], n_files)
+        return empty_assignment_table(known.schema, known.columns, [len(c) for c in self.centers], n_files)
 
     def tallies(self, table: pa.Table) -> list[Tally]:
         """Sums of a part, from what it gave."""

@@ -21,6 +21,7 @@ from probi.io.sources import ENDINGS
 from probi.io.transform import Transform
 from probi.nodes import Nodes
 from probi.solver.result import Result
+from probi.tables.columns import Columns
 from probi.tables.to_arrays import label_type
 from probi.tables.to_table import id_columns, to_table
 
@@ -171,19 +172,25 @@ def assignment_table(
         ids = {f"{name}_" if name in clash else name: values for name, values in ids.items()}
     files, rows = np.divmod(batch.where, FILE)
     origin: dict[str, pa.Array] = {}
-    if len(names) > 1:
+    if _has_file(len(names), file):
         origin["file"] = pa.DictionaryArray.from_arrays(pa.array(files.astype(np.int32)), pa.array(names))
     # As in messages: the first row of a file is 1.
     origin |= {"row": pa.array(rows + 1)} | ids
     return pa.table(origin | {name: pa.array(values) for name, values in columns.items()})
 
 
-def empty_assignment_table(schema: pa.Schema, ids: Sequence[str], ks: Sequence[int], n_files: int) -> pa.Table:
+def _has_file(n_files: int, file: str | None) -> bool:
+    """Whether assignments name the file: it tells where rows are, or it is a part of the id."""
+    return n_files > 1 or file is not None
+
+
+def empty_assignment_table(schema: pa.Schema, columns: Columns, ks: Sequence[int], n_files: int) -> pa.Table:
     """The columns of :func:`assignment_table` without rows, for nodes of tables with this schema."""
-    fields = [("file", pa.dictionary(pa.int32(), pa.string()))] if n_files > 1 else []
+    fields = [("file", pa.dictionary(pa.int32(), pa.string()))] if _has_file(n_files, columns.file) else []
     fields.append(("row", pa.int64()))
     clash = ("file", "row", "cluster")
-    fields += [(f"{name}_" if name in clash else name, label_type(schema.field(name).type)) for name in ids]
+    ids = [schema.field(name) for name in columns.stored_ids]
+    fields += [(f"{field.name}_" if field.name in clash else field.name, label_type(field.type)) for field in ids]
     for k in ks:
         suffix = f"_{k}" if len(ks) > 1 else ""
         fields += [(f"cluster{suffix}", pa.int32()), (f"expected_distance{suffix}", pa.float64())]

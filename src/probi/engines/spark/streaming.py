@@ -12,7 +12,7 @@ from probi.engines._work import Recipe, opened
 from probi.engines.spark.parts import how_to_read
 from probi.engines.spark.summaries import merged_frame
 from probi.errors import InputError
-from probi.io.assemble import Counts, check_left_out
+from probi.io.node_assembler import Counts, check_left_out
 from probi.io.options import Options
 from probi.summary import Summary
 

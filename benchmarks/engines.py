@@ -101,15 +101,16 @@ def _spark(folder: str, workers: int, threads: int) -> Callable[[], probi.Summar
 
 def _bytes_sent(folder: Path) -> None:
     """What merges get and what comes home, of a tree of parts in this process."""
-    from probi.engines._work import Files, Recipe, groups, merge, opened, reader_of
+    from probi.engines._work import Files, Summarize, groups, merge, opened, reader_of
+    from probi.summary.config import SummaryConfig
 
     for part_bytes in (1 << 22, 1 << 25):
         files = Files.of(reader_of(folder, {}), part_bytes)
-        recipe = Recipe.checked(K, None, "default", 0)
-        parts = [files.run(recipe, number) for number in range(len(files.parts))]
+        task = Summarize(SummaryConfig(K))
+        parts = [files.run(task, number) for number in range(len(files.parts))]
         n_parts, leaf, largest = len(parts), max(map(len, parts)), 0
         while len(parts) > 1:
-            grouped = [[parts[i] for i in group] for group in groups(len(parts), recipe.fan_in)]
+            grouped = [[parts[i] for i in group] for group in groups(len(parts), task.fan_in)]
             largest = max(largest, *(sum(map(len, group)) for group in grouped))
             parts = [merge(group) for group in grouped]
         summary, _ = opened(parts[0])

@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import probi
 from probi import PROBI, Nodes, PLloyd
-from probi.solver.solve import solved
+from probi.solver.solve import solve_quietly
 
 # What scikit-learn states of its own KMeans, and no more: weights and repeated rows are drawn in another order.
 EXPECTED_FAILURES = {"check_sample_weight_equivalence_on_dense_data": "sample_weight is not equivalent to repeating"}
@@ -197,7 +197,7 @@ def test_partial_fit_reads_what_fit_reads():
 
 def test_partial_fit_solves_when_asked_and_only_then(monkeypatch):
     calls = []
-    monkeypatch.setattr(probi.estimators, "solved", lambda *given: calls.append(1) or solved(*given))
+    monkeypatch.setattr(probi.estimators, "solve_quietly", lambda *given: calls.append(1) or solve_quietly(*given))
     nodes = stream(500)
     model = PROBI(4, random_state=0)
     for start in range(0, 500, 10):

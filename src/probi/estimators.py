@@ -18,9 +18,10 @@ from probi._random import seed_of
 from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.objective import assign, expected_cost, expected_distances
+from probi.solver.options import SolveOptions
 from probi.solver.progress import Progress
 from probi.solver.result import Result
-from probi.solver.solve import contradiction, contradictory, few_distinct, finished, solved
+from probi.solver.solve import contradiction, contradictory, few_distinct, finished, solve_quietly
 from probi.summary import Summary
 
 Floats = NDArray[np.float64]
@@ -43,10 +44,13 @@ class _KMedian(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, 
 
     def _solved(self, source: Nodes | Summary, random_state: Any) -> Result:
         """Solve with the parameters of the estimator; the warning of scikit-learn if clusters stay empty."""
-        result = solved(
-            source, self.n_clusters, self.n_init, self.preset, self.init, self.max_iter, self.tol, random_state,
+        # A summary brings the preset of the solver that belongs to its own.
+        preset = self.preset if isinstance(source, Nodes) else None
+        options = SolveOptions(
+            self.n_clusters, self.n_init, preset, self.init, self.max_iter, self.tol, random_state,
             Progress(verbose=self.verbose),
         )  # fmt: skip
+        result = solve_quietly(source, options)
         if result.n_distinct < self.n_clusters:
             warnings.warn(few_distinct(result), ConvergenceWarning, stacklevel=3)
         if contradictory(result):
@@ -351,7 +355,7 @@ class PROBI(_KMedian):
     summary_size : int, default=None
         Nodes in the summary's coreset; None means 200 * n_clusters. Larger is slower and closer to the cost of all
         data.
-    preset : {"default", "paper"}, default="default"
+    preset : {"default", "paper", "theory"}, default="default"
         "paper" is PROBI as its authors state it. The default finds far better centers.
     n_init, init, max_iter, tol
         As in :class:`PLloyd`, for solving the summary.
@@ -361,6 +365,8 @@ class PROBI(_KMedian):
         Threads, as in :class:`PLloyd`.
     verbose : int, default=0
         1 prints a line for each start, 2 for each round too.
+    summary_params : dict, default=None
+        Further parameters of :class:`Summary`, such as ``{"max_realizations": 32}``.
 
     Attributes
     ----------
@@ -420,6 +426,7 @@ class PROBI(_KMedian):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
+        summary_params: dict[str, Any] | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.summary_size = summary_size
@@ -431,6 +438,7 @@ class PROBI(_KMedian):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.summary_params = summary_params
 
     def fit(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Summarise the nodes, solve the summary, and label all nodes.
@@ -506,7 +514,9 @@ class PROBI(_KMedian):
     def _start(self) -> None:
         """Begin a summary, and keep the seed for solving: a Generator is asked once."""
         self._seed = seed_of(self.random_state)
-        self.summary_ = Summary(self.n_clusters, self.summary_size, self.preset, self._seed)
+        self.summary_ = Summary(
+            self.n_clusters, self.summary_size, self.preset, self._seed, **self.summary_params or {}
+        )
         self._forget()
 
     def _forget(self) -> None:

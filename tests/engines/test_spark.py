@@ -14,6 +14,7 @@ from table_files import GROUP, as_nodes, columns_of, options_of, some_nodes, wri
 import probi
 import probi.io
 from probi import InputError, Nodes, Summary, expected_cost
+from probi.summary.config import SummaryConfig
 
 need_spark()
 
@@ -180,10 +181,10 @@ def test_one_summary_comes_to_the_driver(spark):
     columns = ", ".join(f"randn({j}) AS x{j}" for j in range(10))
     frame = spark.range(0, 12_000, 1, 12).selectExpr(*columns.split(", "))
     how = summaries.how_to_read(frame, {"layout": "points"})
-    recipe = summaries.Recipe.checked(10, 40, "default", 0)
-    parts = [len(row.data) for row in summaries.parts_of_frame(frame, how, recipe, None, None).collect()]
+    task = summaries.Summarize(SummaryConfig(10, 40))
+    parts = [len(row.data) for row in summaries.parts_of_frame(frame, how, task, None, None).collect()]
     before = set(stages(spark))
-    data, n_parts = summaries.merged_frame(frame, how, recipe, None, None)
+    data, n_parts = summaries.merged_frame(frame, how, task, None, None)
     ran = [stage for number, stage in stages(spark).items() if number not in before]
     assert n_parts == len(parts) == 12
     sent = sum(stage.resultSize() for stage in ran)

@@ -11,10 +11,11 @@ from table_files import as_nodes, columns_of, some_nodes, write
 
 import probi.io
 from probi import InputError, Summary
-from probi.engines._work import Assign, Files, Frame, Recipe, groups, merge, opened, reader_of, table_of_bytes
+from probi.engines._work import Assign, Files, Frame, Summarize, groups, merge, opened, reader_of, table_of_bytes
 from probi.io.assign import N_SHOWN, assign_all
+from probi.summary.config import SummaryConfig
 
-RECIPE = Recipe.checked(3, 40, "default", 5)
+TASK = Summarize(SummaryConfig(3, 40, seed=5))
 PLAIN = some_nodes("long", n=600)
 COLUMNS = columns_of(PLAIN, "long")
 
@@ -23,7 +24,7 @@ def files_of(source, part_bytes=1, **reading):
     return Files.of(reader_of(source, reading), part_bytes)
 
 
-def tree(parts, fan_in=RECIPE.fan_in):
+def tree(parts, fan_in=TASK.fan_in):
     while len(parts) > 1:
         parts = [merge([parts[i] for i in group]) for group in groups(len(parts), fan_in)]
     return parts[0]
@@ -37,7 +38,7 @@ def files(tmp_path):
 
 @pytest.mark.slow
 def test_a_tree_of_parts_is_the_summary_of_shards(files):
-    parts = [files.run(RECIPE, number) for number in range(len(files.parts))]
+    parts = [files.run(TASK, number) for number in range(len(files.parts))]
     assert len(parts) > 20
     summary, account = opened(tree(parts))
     plain = Summary(3, 40, random_state=5)
@@ -55,7 +56,7 @@ def test_parts_of_one_part_are_the_summary_of_one_process(files, tmp_path):
     whole = files_of(tmp_path / "x.parquet", 1 << 30, layout="long")
     plain = Summary(3, 40, random_state=5)
     plain.update(as_nodes(PLAIN))
-    found, _ = opened(whole.run(RECIPE, 0))
+    found, _ = opened(whole.run(TASK, 0))
     found.about.clear()
     assert found.to_bytes() == plain.to_bytes()
 
@@ -68,12 +69,12 @@ def test_nodes_that_are_scattered_over_parts_are_noticed(tmp_path, monkeypatch, 
         half = slice(100 * (file % 2), 100 * (file % 2) + 100)
         write(tmp_path / f"{file}.parquet", {"id": ids[half], "x": np.arange(100.0) + file}, step=100)
     files = files_of(tmp_path, layout="long")
-    parts = [files.run(RECIPE, number) for number in range(len(files.parts))]
+    parts = [files.run(TASK, number) for number in range(len(files.parts))]
     assert opened(merge(parts[:2]))[0].n_nodes == 200
     with pytest.raises(InputError, match=r"Sort the data by the column of ids.*--id-per-file"):
         merge([merge(parts[:2]), merge(parts[2:])])
     per_file = files_of(tmp_path, layout="long", id_per_file=True)
-    assert opened(tree([per_file.run(RECIPE, number) for number in range(4)]))[0].n_nodes == 400
+    assert opened(tree([per_file.run(TASK, number) for number in range(4)]))[0].n_nodes == 400
 
 
 @pytest.mark.slow
@@ -81,10 +82,10 @@ def test_what_a_tree_node_gets_does_not_grow_with_the_parts():
     """Complete groups of neighbours become one coreset of the same size; the audit sample is full from the start."""
     sizes = {}
     for n_parts in (4, 16, 64):
-        parts = [RECIPE.of_nodes([numbered(3000, seed=i)], i) for i in range(n_parts)]
+        parts = [TASK.of_nodes([numbered(3000, seed=i)], i) for i in range(n_parts)]
         largest = 0
         while len(parts) > 1:
-            parts = [merge([parts[i] for i in group]) for group in groups(len(parts), RECIPE.fan_in)]
+            parts = [merge([parts[i] for i in group]) for group in groups(len(parts), TASK.fan_in)]
             largest = max(largest, *map(len, parts))
         sizes[n_parts] = largest
     assert sizes[64] < 1.5 * sizes[4]
@@ -94,7 +95,7 @@ def test_a_node_in_two_parts_that_are_read_apart_is_an_error(tmp_path):
     for i in range(2):
         write(tmp_path / f"{i}.csv", {"id": [i, 1], "x0": [0.0, 1.0], "p": [0.5, 0.5]})
     files = files_of(tmp_path, layout="long")
-    parts = [files.run(RECIPE, number) for number in range(2)]
+    parts = [files.run(TASK, number) for number in range(2)]
     with pytest.raises(InputError, match="node 1 stand in two files"):
         merge(parts)
 
@@ -104,7 +105,7 @@ def test_an_empty_part_between_does_not_hide_it(tmp_path):
         write(tmp_path / f"{2 * i}.csv", {"id": [i, 1], "x0": [0.0, 1.0], "p": [0.5, 0.5]})
     (tmp_path / "1.csv").write_text("id,x0,p\n")
     files = files_of(tmp_path, layout="long")
-    parts = [files.run(RECIPE, number) for number in range(len(files.parts))]
+    parts = [files.run(TASK, number) for number in range(len(files.parts))]
     with pytest.raises(InputError, match="node 1 stand in two files"):
         tree(parts)
 
@@ -114,12 +115,12 @@ def test_rejected_rows_come_along_in_order(tmp_path):
     columns = COLUMNS | {"x0": [float("nan") if i % 97 == 5 else x for i, x in enumerate(COLUMNS["x0"])]}
     path = write(tmp_path / "x.parquet", columns, step=50)
     files = files_of(path, layout="long", missing="skip-node")
-    recipe = replace(RECIPE, keeps_rejected=True)
-    _, account = opened(tree([files.run(recipe, number) for number in range(len(files.parts))]))
+    task = replace(TASK, keeps_rejected=True)
+    _, account = opened(tree([files.run(task, number) for number in range(len(files.parts))]))
     batches = list(probi.io.read(path, layout="long", missing="skip-node").batches())
     assert list(account.rejected) == [row for batch in batches for row in batch.rejected]
     assert account.counts == batches[-1].counts
-    _, without = opened(files.run(RECIPE, 0))
+    _, without = opened(files.run(TASK, 0))
     assert without.rejected == []
 
 
@@ -130,7 +131,7 @@ def test_a_torn_node_is_noticed_though_one_half_is_left_out(tmp_path, reading):
     (tmp_path / "b.csv").write_text("id,x0,p\n2,3,.25\n2,4,.5\n3,0,1\n")
     files = files_of(tmp_path, layout="long", features=["x0"], **reading)
     with pytest.raises(InputError, match="node 2 stand in two files"):
-        tree([files.run(RECIPE, number) for number in range(len(files.parts))])
+        tree([files.run(TASK, number) for number in range(len(files.parts))])
 
 
 def test_ids_of_another_kind_in_a_later_part_are_seen_before_any_worker_starts(tmp_path):
@@ -149,7 +150,7 @@ def test_a_worker_in_another_folder_reads_the_same_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "here")
     files = files_of("x.csv")
     monkeypatch.chdir(tmp_path / "there")
-    assert opened(files.run(RECIPE, 0))[0].n_nodes == 2
+    assert opened(files.run(TASK, 0))[0].n_nodes == 2
     assert str(files.sources[0]) == "x.csv"
 
 
@@ -158,10 +159,10 @@ def test_a_file_that_changed_or_is_not_there_is_an_error(tmp_path):
     files = files_of(path)
     write(path, {"x": [1.0, 2.0, 3.0], "y": [3.0, 5.0, 6.0]})
     with pytest.raises(InputError, match=r"x\.csv has .* bytes instead of .* on "):
-        files.run(RECIPE, 0)
+        files.run(TASK, 0)
     path.unlink()
     with pytest.raises(InputError, match=r"x\.csv does not exist on "):
-        files.run(RECIPE, 0)
+        files.run(TASK, 0)
 
 
 def test_scales_without_a_row_to_estimate_them_from_are_an_error(tmp_path):
@@ -193,7 +194,7 @@ def test_scales_are_those_of_the_first_rows_in_every_part(tmp_path):
     path = write(tmp_path / "x.parquet", COLUMNS, step=50)
     reading = {"layout": "long", "scale": "standard"}
     files = files_of(path, **reading)
-    summary, _ = opened(tree([files.run(RECIPE, number) for number in range(len(files.parts))]))
+    summary, _ = opened(tree([files.run(TASK, number) for number in range(len(files.parts))]))
     reader = probi.io.read(path, **reading)
     list(reader)
     assert summary.about["space"] == json.loads(json.dumps(reader.space.to_json()))
@@ -220,22 +221,22 @@ def test_a_partition_is_named_in_errors(tmp_path):
     how = Frame.of(good, {})
     bad = pa.table({"x": [1.0, float("nan")], "y": [3.0, 4.0]})
     with pytest.raises(InputError, match=r"partition 17, row 2 .*'x'"):
-        how.run(RECIPE, 17, [bad])
+        how.run(TASK, 17, [bad])
 
 
 def test_an_empty_partition_is_an_empty_summary():
     import pyarrow as pa
 
     how = Frame.of(pa.table({"x": [1.0]}), {})
-    summary, account = opened(how.run(RECIPE, 3, []))
+    summary, account = opened(how.run(TASK, 3, []))
     assert summary.n_nodes == account.counts.rows == 0
 
 
-def test_workers_thin_as_the_recipe_says(tmp_path):
+def test_workers_thin_as_the_task_says(tmp_path):
     X = np.random.default_rng(0).normal(size=(900, 2))
     path = write(tmp_path / "x.parquet", {"x0": X[:, 0], "x1": X[:, 1]})
-    recipe = Recipe.checked(3, 40, "default", 5, max_realizations=4)
-    made = Summary.from_bytes(recipe(reader_of(path, {"layout": "groups", "group_size": 30}), 2))
+    task = Summarize(SummaryConfig(3, 40, seed=5, max_realizations=4))
+    made = Summary.from_bytes(task(reader_of(path, {"layout": "groups", "group_size": 30}), 2))
     local = Summary(3, 40, random_state=5, shard=2, max_realizations=4)
     for nodes in probi.io.read(path, layout="groups", group_size=30):
         local.update(nodes)

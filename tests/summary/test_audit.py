@@ -15,18 +15,9 @@ from samples import numbered, random_centers
 from probi import expected_cost
 from probi.medians import CERTIFIED_MEDIANS, SPREAD_TOL, certified_medians
 from probi.objective import expected_distances
-from probi.summary import audit
 from probi.summary.audit import AuditSample
 
 N = 20
-
-
-@pytest.fixture(autouse=True, scope="module")
-def small_sample():
-    """Samples of 20 nodes, so that few nodes are enough to have more."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(audit, "N_AUDITED", N)
-        yield
 
 
 def uncertain(n=400, **options):
@@ -39,7 +30,7 @@ def uniforms(n, seed=0):
 
 
 def sample_of(some, numbers, sizes=None):
-    return AuditSample().added(some, numbers, sizes)
+    return AuditSample(limit=N).added(some, numbers, sizes)
 
 
 def true_excess(some, centers):
@@ -126,21 +117,21 @@ def test_what_is_above_the_threshold_so_far_need_not_be_looked_at():
         part = slice(start, start + 50)
         return sample.added(some[part], numbers[part])
 
-    assert_same(reduce(add, range(0, 400, 50), AuditSample()), sample_of(some, numbers))
+    assert_same(reduce(add, range(0, 400, 50), AuditSample(limit=N)), sample_of(some, numbers))
 
 
 def test_many_parts_join_at_once():
     some, numbers = uncertain(), uniforms(400)
     first, *others = parts_of(some, numbers, [3, 50, 200, 230])
-    assert_same(first.joined(AuditSample(), *others), sample_of(some, numbers))
+    assert_same(first.joined(AuditSample(limit=N), *others), sample_of(some, numbers))
     assert_same(first.joined(), first)
 
 
 def test_an_empty_sample_joins_to_the_other():
     sample = sample_of(uncertain(), uniforms(400))
-    assert_same(sample.joined(AuditSample()), sample)
-    assert_same(AuditSample().joined(sample), sample)
-    assert AuditSample().joined(AuditSample()).nodes is None
+    assert_same(sample.joined(AuditSample(limit=N)), sample)
+    assert_same(AuditSample(limit=N).joined(sample), sample)
+    assert AuditSample(limit=N).joined(AuditSample(limit=N)).nodes is None
 
 
 # -- estimates --------------------------------------------------------------------------------------------------------
@@ -200,7 +191,7 @@ def test_samples_of_different_limits_join_to_the_smaller_one():
     )
     assert_same(small.joined(large), sample_of(some, numbers))
     assert_same(large.joined(small), sample_of(some, numbers))
-    assert_same(large.joined(AuditSample()), sample_of(some[9:], numbers[9:]))
+    assert_same(large.joined(AuditSample(limit=N)), sample_of(some[9:], numbers[9:]))
 
 
 # -- other weights ----------------------------------------------------------------------------------------------------
@@ -213,7 +204,7 @@ def test_scaled_is_the_sample_of_scaled_nodes(factor):
     scaled = sample.scaled(factor)
     assert_same(scaled, sample_of(some.with_weights(factor * some.weights), uniforms(400)))
     assert_allclose(scaled.excess(centers), factor * np.array(sample.excess(centers)), rtol=1e-12)
-    assert AuditSample().scaled(factor).nodes is None
+    assert AuditSample(limit=N).scaled(factor).nodes is None
 
 
 def test_the_input_is_not_modified():

@@ -157,7 +157,7 @@ def twice(columns):
 
 def test_what_is_forged_is_else_as_it_was():
     assert forged() == DATA
-    assert Summary.from_bytes(forged(header=put("n_clusters", value=1))).n_clusters == 1
+    assert Summary.from_bytes(forged(header=put("config", "n_clusters", value=1))).n_clusters == 1
 
 
 BAD_COLUMNS = {
@@ -240,14 +240,18 @@ BAD_HEADERS = {
     "format is text": put("format", value="one"),
     "format is null": put("format", value=None),
     "format 0": put("format", value=0),
-    "no clusters": put("n_clusters", value=0),
-    "clusters are text": put("n_clusters", value="2"),
-    "more clusters than the size allows": put("n_clusters", value=3),
-    "negative size": put("size", value=-8),
-    "size is text": put("size", value="8"),
-    "size is no whole number": put("size", value=8.5),
-    "other preset": put("preset", value="fast"),
-    "preset is a list": put("preset", value=["default"]),
+    "no clusters": put("config", "n_clusters", value=0),
+    "clusters are text": put("config", "n_clusters", value="2"),
+    "more clusters than the size allows": put("config", "n_clusters", value=3),
+    "negative size": put("config", "size", value=-8),
+    "size is text": put("config", "size", value="8"),
+    "size is no whole number": put("config", "size", value=8.5),
+    "other preset": put("config", "preset", value="fast"),
+    "preset is a list": put("config", "preset", value=["default"]),
+    "no config": put("config", value=None),
+    "a config with more": put("config", "more", value=1),
+    "a leaf of one node": put("config", "leaf", value=1),
+    "no fan-in": put("config", "fan_in", value=-1),
     "no streams": put("streams", value=[]),
     "streams are a number": put("streams", value=3),
     "streams are numbers": put("streams", value=[3]),
@@ -266,10 +270,10 @@ BAD_HEADERS = {
     "mass is NaN": put(*STREAM, "totals", "mass", value=float("nan")),
     "mass is infinite": put(*STREAM, "totals", "mass", value=float("inf")),
     "negative mass": put(*STREAM, "totals", "mass", value=-1.0),
-    "no realizations": put("max_realizations", value=0),
-    "realizations are text": put("max_realizations", value="8"),
-    "a promise without theory": put("epsilon", value=0.1),
-    "theory without a promise": put("preset", value="theory"),
+    "no realizations": put("config", "max_realizations", value=0),
+    "realizations are text": put("config", "max_realizations", value="8"),
+    "a promise without theory": put("config", "epsilon", value=0.1),
+    "theory without a promise": put("config", "preset", value="theory"),
     "what thinning did is a list": put(*STREAM, "thinning", value=[1.0]),
     "what thinning did has more": put(*STREAM, "thinning", "more", value=1.0),
     "variance of thinning is NaN": put(*STREAM, "thinning", "variance", value=float("nan")),
@@ -300,8 +304,8 @@ BAD_HEADERS = {
     "no audit sizes": put("audit_sizes", value=[]),
     "an audit size is 0": put("audit_sizes", 0, value=0.0),
     "an audit size is NaN": put("audit_sizes", 0, value=float("nan")),
-    "audit limit is 0": put("audit_limit", value=0),
-    "audit limit is text": put("audit_limit", value="many"),
+    "audit limit is 0": put("config", "audit_size", value=0),
+    "audit limit is text": put("config", "audit_size", value="many"),
     "audit keys out of order": lambda header: header["audit_keys"].reverse(),
 }
 
@@ -340,14 +344,14 @@ def test_flipped_bits_with_a_right_checksum_are_errors_or_other_numbers():
 
 
 def test_a_newer_format_says_so():
-    with pytest.raises(InputError, match=r"format 5, but this version of probi reads up to 4"):
-        Summary.from_bytes(forged(header=put("format", value=5)))
+    with pytest.raises(InputError, match=r"format 6, but this version of probi reads up to 5"):
+        Summary.from_bytes(forged(header=put("format", value=6)))
 
 
 def test_a_newer_format_may_look_quite_different():
     table = pa.table({"all": ["different"]})
-    metadata = {"probi": json.dumps({"format": 5}), "checksum": file.NO_CHECKSUM}
-    with pytest.raises(InputError, match="format 5"):
+    metadata = {"probi": json.dumps({"format": 6}), "checksum": file.NO_CHECKSUM}
+    with pytest.raises(InputError, match="format 6"):
         Summary.from_bytes(signed(written(table.replace_schema_metadata(metadata))))
 
 

@@ -20,7 +20,8 @@ from samples import certain, summarized, uncertain
 
 import probi
 from probi import InputError, Nodes, Summary, expected_cost, solve
-from probi.summary import audit, file
+from probi.coreset.importance import ImportanceSampling
+from probi.summary import file
 from probi.summary.stream import ShardKey
 
 PRESETS = ["default", "paper"]
@@ -157,12 +158,22 @@ def test_any_program_that_knows_arrow_can_read_it(tmp_path):
     assert any(np.array_equal(first, part.points) for part in some)
     assert set(table.schema.metadata) == {b"probi", b"checksum"}
     header = json.loads(table.schema.metadata[b"probi"])
-    assert (header["format"], header["n_clusters"], header["size"], header["preset"]) == (4, 2, 8, "default")
+    config = header["config"]
+    assert (header["format"], config["n_clusters"], config["size"], config["preset"]) == (5, 2, 8, "default")
 
 
-def test_format_2_is_read_as_it_was_meant(monkeypatch):
+@pytest.mark.parametrize("format", [1, 3, 4])
+def test_older_formats_are_read_as_they_were_meant(format):
+    """400 nodes, all of them audited, faded by half, then 30 more, as the programs of their time evaluated them."""
+    summary = Summary.load(Path(__file__).parents[1] / "data" / f"summary_format_{format}.probi")
+    assert (summary.n_nodes, summary.n_retained, summary.mass) == (430, 94, 172.5)
+    cost, error = summary.evaluate([[1.0, 1.0], [3.0, 2.0]])
+    assert_allclose([cost, error], [270.7324626264218, 0.0], rtol=1e-12)
+    assert Summary.from_bytes(summary.to_bytes()).to_bytes() == summary.to_bytes()
+
+
+def test_format_2_is_read_as_it_was_meant():
     # 3,008 nodes, of which 2,501 were audited by mass, as the program of that time evaluated them.
-    monkeypatch.setattr(audit, "N_AUDITED", 100)
     summary = Summary.load(Path(__file__).parents[1] / "data" / "summary_format_2.probi")
     assert summary.n_nodes == 3008
     cost, error = summary.evaluate([[1.0]])
@@ -174,23 +185,24 @@ def test_format_2_is_read_as_it_was_meant(monkeypatch):
     assert abs(again.evaluate([[1.0]]).cost - cost - expected_cost(more, [[1.0]])) < 4 * error
 
 
-def test_a_summary_means_the_same_whatever_the_program_would_audit_today(monkeypatch):
-    points = np.random.default_rng(0).lognormal(0.0, 2.0, (400, 1))
-    with monkeypatch.context() as patch:
-        patch.setattr(audit, "N_AUDITED", 50)
-        summary = summarized(Nodes.from_points(points))
-        known, data = summary.evaluate([[1.0]]), summary.to_bytes()
+def test_a_summary_goes_on_as_it_began_whatever_the_program_would_choose_today(monkeypatch):
+    points = Nodes.from_points(np.random.default_rng(0).lognormal(0.0, 2.0, (400, 1)))
+    summary = summarized(points[:350], audit_size=50)
+    known, data = summary.evaluate([[1.0]]), summary.to_bytes()
     assert known.standard_error > 0.0
-    monkeypatch.setattr(audit, "N_AUDITED", 100)
+    summary.update(points[350:])
+    monkeypatch.setattr(ImportanceSampling, "fan_in", 3)
     again = Summary.from_bytes(data)
     assert again.evaluate([[1.0]]) == known
     assert again.to_bytes() == data
+    again.update(points[350:])
+    assert again.to_bytes() == summary.to_bytes()
 
 
 SAME_IN_ANOTHER_PROCESS = """
 import hashlib, sys
 sys.path.insert(0, {tests!r})
-from test_summary_files import STATES
+from summary.test_files import STATES
 print(hashlib.sha256(STATES["default mixed"]().to_bytes() + STATES["paper levels"]().to_bytes()).hexdigest())
 """
 

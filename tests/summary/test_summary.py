@@ -16,7 +16,7 @@ from samples import as_lists, blobs, certain, some_centers, summarized, uncertai
 from strategies import build, nodes
 
 from probi import InputError, Nodes, Summary, _parallel, expected_cost, one_medians, solve
-from probi.summary.audit import N_AUDITED
+from probi.summary.config import AUDIT_SIZE
 from probi.summary.stream import Totals
 
 PRESETS = ["default", "paper"]
@@ -169,7 +169,7 @@ def test_the_cost_is_exact_as_long_as_the_error_is_zero(n, preset):
 
 
 def test_up_to_the_audit_sample_the_cost_is_exact():
-    some = uncertain(N_AUDITED)
+    some = uncertain(AUDIT_SIZE)
     cost, error = summarized(some).evaluate(some_centers())
     assert error == 0.0
     assert_allclose(cost, expected_cost(some, some_centers()), rtol=1e-12)
@@ -285,7 +285,7 @@ def test_counters_are_sums_over_all_nodes(dtype, preset):
     summary = summarized(some, 77, preset=preset)
     assert summary.n_nodes == 1000
     kept = sum(len(coreset) for level in summary._streams[0].levels for coreset in level)
-    assert summary.n_retained == kept + 1000 % summary._plan.leaf
+    assert summary.n_retained == kept + 1000 % summary._config.leaf
     assert_allclose(summary.mass, (some.weights * some.total_probabilities).sum(), rtol=1e-12)
     _, spreads = one_medians(some, tol=1e-9)
     best = (some.mass * spreads).sum()

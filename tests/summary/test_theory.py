@@ -34,7 +34,7 @@ def test_a_stream_is_reduced_level_by_level(streamed):
     assert streamed.coreset().mass.sum() == pytest.approx(60_000, rel=1e-9)
     # Nothing is reduced for an answer: that would cost some of the promise.
     assert len(streamed.coreset()) == streamed.n_retained > streamed.size
-    assert "within 0.9 but for a chance of 0.5" in repr(streamed)
+    assert "error at most 0.9 with probability 0.5" in repr(streamed)
 
 
 @pytest.mark.slow
@@ -70,10 +70,10 @@ def test_levels_above_may_err_less(monkeypatch):
         asked.append(promise)
         return reduce(parts, n_clusters, promise, rng)
 
-    monkeypatch.setattr("probi.summary.stream.lss.reduce", look)
+    monkeypatch.setattr("probi.coreset.lss.reduce", look)
     summary = theory(tails())
     by_level = sorted({p.epsilon for p in asked}, reverse=True)
-    promise = summary._plan.promise
+    promise = summary._config.coresets.promise
     assert by_level == pytest.approx([promise.share(level).epsilon for level in range(len(by_level))])
     assert len(by_level) >= 2
     assert max(p.delta for p in asked) == promise.share(0, 0, 0, 0, 0).delta
@@ -110,11 +110,11 @@ def test_a_cost_is_not_called_exact_after_realizations_were_dropped(monkeypatch)
         nodes = Nodes.concat(parts)
         return lss.reduce_distributions(nodes, nodes.gravity_centers, promise, rng)
 
-    monkeypatch.setattr("probi.summary.stream.lss.reduce", step_5_alone)
+    monkeypatch.setattr("probi.coreset.lss.reduce", step_5_alone)
     draw = np.random.default_rng(1)
     dense = Nodes.from_list(draw.lognormal(0, 2, size=(20, 5000, 1)), weights=np.full(20, 100))
     summary = Summary(1, preset="theory", epsilon=0.99, delta=0.99, random_state=0)
-    some = Nodes.concat([dense, Nodes.from_points(draw.normal(size=(summary._plan.leaf - 20, 1)))])
+    some = Nodes.concat([dense, Nodes.from_points(draw.normal(size=(summary._config.leaf - 20, 1)))])
     summary.update(some)
     assert summary.n_retained == summary.n_nodes == len(some)
     assert summary.coreset().n_realizations < some.n_realizations

@@ -1,10 +1,6 @@
 """Summaries that thin nodes on arrival: the same bits however they come, and honest about what was lost."""
 
-import hashlib
-import json
-
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -43,7 +39,7 @@ def test_no_node_keeps_more_than_it_may():
     assert summary.max_realizations == MOST
     assert summary.n_nodes == 400
     assert summary.mass == pytest.approx(some.mass.sum(), rel=1e-12)
-    assert "at most 8 realizations a node" in repr(summary)
+    assert "at most 8 realizations per node" in repr(summary)
 
 
 @pytest.mark.slow
@@ -260,28 +256,3 @@ def test_summaries_that_keep_more_and_less_do_not_merge():
 def test_nonsense_is_refused(value):
     with pytest.raises(InputError, match="max_realizations is"):
         Summary(3, max_realizations=value)
-
-
-def test_files_of_the_first_format_are_read():
-    """They know nothing of thinning; nothing was thinned in them."""
-    from probi.summary import file
-
-    plain = Summary(3, size=12, random_state=5)
-    plain.update(dense(m=5))
-    table = pa.ipc.open_file(pa.BufferReader(plain.to_bytes())).read_all()
-    header = json.loads(table.schema.metadata[b"probi"]) | {"format": 1}
-    for name in file.SINCE_FORMAT_2:
-        del header[name]
-    for name in ("audit_limit", "audit_sizes"):
-        del header[name]
-    for stream in header["streams"]:
-        del stream["thinning"], stream["surroundings"]
-    sink = pa.BufferOutputStream()
-    old = table.replace_schema_metadata({"probi": json.dumps(header), "checksum": file.NO_CHECKSUM})
-    with pa.ipc.new_file(sink, old.schema) as writer:
-        writer.write_table(old)
-    data = sink.getvalue().to_pybytes()
-    data = file.CHECKSUM.sub(b"probi-sha256:" + hashlib.sha256(data).hexdigest().encode(), data)
-    read = Summary.from_bytes(data)
-    assert read.coreset() == plain.coreset()
-    assert (read.n_nodes, read.mass, read.lower_bound) == (plain.n_nodes, plain.mass, plain.lower_bound)

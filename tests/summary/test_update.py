@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from samples import certain, forking, in_child, some_centers, summarized, uncertain
 
 from probi import InputError, Nodes, Summary, _parallel
-from probi.summary import stream
+from probi.coreset.presets import PRESETS as PRESETS_OF_SUMMARIES
 from probi.summary.audit import AuditSample
 from probi.summary.buffer import Buffer
 
@@ -78,7 +78,8 @@ def test_a_reduce_that_fails_leaves_the_summary_as_it_was(monkeypatch, preset, w
     summary, expected = (summarized(some[:100], preset=preset) for _ in range(2))
     before = looks(summary)
     with monkeypatch.context() as patch, _parallel.limited(n_jobs):
-        patch.setitem(stream.REDUCES, preset, Later(stream.REDUCES[preset], when, error))
+        later = Later(PRESETS_OF_SUMMARIES[preset].reduce, when, error)
+        patch.setattr(PRESETS_OF_SUMMARIES[preset], "reduce", lambda *arguments: later(*arguments))
         with pytest.raises(error):
             summary.update(some[100:])
     assert looks(summary) == before

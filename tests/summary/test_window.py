@@ -506,9 +506,9 @@ def forged(change, **parts):
 @pytest.mark.parametrize(
     "change",
     [
-        {"format": 3}, {"max_ahead": 0}, {"max_ahead": "far"}, {"n_ahead": -1},
+        {"format": 4}, {"max_ahead": 0}, {"max_ahead": "far"}, {"n_ahead": -1},
         {"period": {"length": 0, "unit": None}}, {"period": 3}, {"n_periods": -1}, {"n_periods": 2},
-        {"plan": {"n_clusters": 2, "size": 9, "preset": "default"}}, {"plan": {}}, {"plan": 1},
+        {"config": {"n_clusters": 2, "size": 9, "preset": "default"}}, {"config": {}}, {"config": 1},
         {"seed": 1}, {"latest": 2}, {"latest": 100}, {"latest": None}, {"latest": "now"}, {"n_late": "x"},
         {"n_features": 3}, {"period": {"length": 1.5, "unit": "s"}}, {"period": {"length": 2**70, "unit": "s"}},
         {"period": {"length": 2**61, "unit": "W"}}, {"period": {"length": 1, "unit": ["s"]}}, {"n_periods": 2**70},
@@ -535,6 +535,13 @@ def test_forged_windows_without_nodes_are_refused(change):
     assert Window.from_bytes(window_file.pack(header | {"latest": 2**40}, {})).stop > np.datetime64("9999")
     with pytest.raises(InputError):
         Window.from_bytes(window_file.pack(header | change, {}))
+
+
+def test_a_window_of_format_2_is_read_as_it_was_meant():
+    window = Window.load(Path(__file__).parents[1] / "data" / "window_format_2.window")
+    assert (window.n_nodes, window.n_periods, window.size) == (150, 3, 16)
+    assert window.summary().evaluate([[1.0, 1.0], [3.0, 2.0]]).cost == pytest.approx(200.94794067217688, rel=1e-12)
+    assert Window.from_bytes(window.to_bytes()).to_bytes() == window.to_bytes()
 
 
 def test_a_window_of_format_1_has_the_usual_limit():
@@ -579,7 +586,7 @@ def test_a_summary_that_is_a_window_is_said_to_be_one(tmp_path, state):
 def test_the_same_bytes_in_another_process():
     code = (
         "import sys, numpy as np; sys.path[:0] = ['.']\n"
-        "from test_window import *\n"
+        "from summary.test_window import *\n"
         "sys.stdout.write(hashlib.sha256(read(*in_order(300), 50).to_bytes()).hexdigest())"
     )
     there = subprocess.run(
@@ -589,7 +596,7 @@ def test_the_same_bytes_in_another_process():
         check=True,
         cwd=Path(__file__).parents[1],
         timeout=120,
-    ).stdout  # fmt: skip
+    ).stdout
     assert hashlib.sha256(read(*in_order(300)).to_bytes()).hexdigest() == there
 
 

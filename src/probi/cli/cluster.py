@@ -1,7 +1,7 @@
 """probi cluster, summarize, merge, solve."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,16 +18,13 @@ from probi.io.options import Options
     "probi cluster /shared/days -k 20 -o out --engine dask --workers tcp://scheduler:8786",
 )
 @opt.reads_nodes
+@opt.makes_summary
 def cluster(
     files: opt.Files,
     clusters: opt.Clusters,
     reading: Options,
+    summary: dict[str, Any],
     output: opt.Folder = None,
-    seed: opt.Seed = 0,
-    size: opt.Size = None,
-    preset: opt.Preset = "default",
-    max_realizations: opt.MostRealizations = None,
-    shard: opt.Shard = 0,
     n_init: opt.Starts = None,
     assign: Annotated[
         bool, typer.Option("--assign/--no-assign", help="Read a second time and write assignment.parquet.")
@@ -49,12 +46,11 @@ def cluster(
     from probi.cli.jobs import cluster_files
     from probi.cli.steps import stoppable
 
-    elsewhere = Elsewhere.checked(engine, workers, part_size, checkpoint, shard)
+    elsewhere = Elsewhere.checked(engine, workers, part_size, checkpoint, summary["shard"])
     with stoppable(checkpoint, can_go_on=elsewhere is None):
         cluster_files(
-            Console(quiet), files, opt.numbers_of_clusters(clusters), reading, output, seed=seed, size=size,
-            preset=preset, max_realizations=max_realizations, shard=shard, n_init=n_init, assign=assign,
-            checkpoint=checkpoint, every=checkpoint_every, elsewhere=elsewhere, as_json=json,
+            Console(quiet), files, opt.numbers_of_clusters(clusters), reading, summary, output, n_init=n_init,
+            assign=assign, checkpoint=checkpoint, every=checkpoint_every, elsewhere=elsewhere, as_json=json,
         )  # fmt: skip
 
 
@@ -64,16 +60,13 @@ def cluster(
     "probi merge monday.probi tuesday.probi -o week.probi",
 )
 @opt.reads_nodes
+@opt.makes_summary
 def summarize(
     files: opt.Files,
     clusters: opt.Clusters,
     output: Annotated[Path, typer.Option("-o", "--output", help="File for the summary.")],
     reading: Options,
-    seed: opt.Seed = 0,
-    size: opt.Size = None,
-    preset: opt.Preset = "default",
-    max_realizations: opt.MostRealizations = None,
-    shard: opt.Shard = 0,
+    summary: dict[str, Any],
     checkpoint: opt.Checkpoint = None,
     checkpoint_every: opt.Every = opt.EVERY,
     json: opt.Json = False,
@@ -83,8 +76,8 @@ def summarize(
     from probi.cli.jobs import summarize_into
 
     summarize_into(
-        Console(quiet), files, opt.numbers_of_clusters(clusters), reading, output, seed=seed, size=size, preset=preset,
-        max_realizations=max_realizations, shard=shard, checkpoint=checkpoint, every=checkpoint_every, as_json=json,
+        Console(quiet), files, opt.numbers_of_clusters(clusters), reading, summary, output, checkpoint=checkpoint,
+        every=checkpoint_every, as_json=json,
     )  # fmt: skip
 
 

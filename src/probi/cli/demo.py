@@ -40,5 +40,5 @@ def demo(
     arguments = f"--layout long --id init,tau --lonlat lon,lat -k {N_CLUSTERS} --seed {SEED} -o"
     talk.say(f"$ probi cluster {shlex.quote(str(forecasts))} {arguments} {shlex.quote(str(output))}")
     reading = Options(layout="long", id=["init", "tau"], lonlat=("lon", "lat"))
-    cluster_files(talk, [str(forecasts)], [N_CLUSTERS], reading, output, seed=SEED, as_json=json)
+    cluster_files(talk, [str(forecasts)], [N_CLUSTERS], reading, {"seed": SEED}, output, as_json=json)
     talk.say(f"Report: {(output / 'report.html').resolve().as_uri()}")

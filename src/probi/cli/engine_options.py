@@ -9,7 +9,7 @@ from pathlib import Path
 
 from probi.cli.console import Console, Interrupts, Progress
 from probi.cli.steps import check_counts
-from probi.engines._work import Engine, Files, OnPart, Recipe, assign_parts, opened
+from probi.engines._work import Engine, Files, OnPart, Summarize, assign_parts, opened
 from probi.errors import InputError
 from probi.io.assign import Tally
 from probi.io.node_assembler import Counts
@@ -85,11 +85,11 @@ class Workers:
 
         return show
 
-    def summarize(self, recipe: Recipe, rejects: Path | None) -> tuple[Summary, Counts]:
+    def summarize(self, task: Summarize, rejects: Path | None) -> tuple[Summary, Counts]:
         """Read everything once."""
         with self.talk.progress("Reading", "parts") as bar:
-            recipe = replace(recipe, keeps_rejected=rejects is not None)
-            data = self.engine.summarize(self.files, recipe, self._shows(bar))
+            task = replace(task, keeps_rejected=rejects is not None)
+            data = self.engine.summarize(self.files, task, self._shows(bar))
         self.interrupts.check()
         summary, account = opened(data)
         if rejects is not None:

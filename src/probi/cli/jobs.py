@@ -25,11 +25,12 @@ from probi.cli.steps import (
     summarize_files,
 )
 from probi.cli.views import print_summary
-from probi.engines._work import Recipe
+from probi.engines._work import Summarize
 from probi.errors import InputError
 from probi.io.options import Options
 from probi.io.sources import find_sources
 from probi.summary import Summary
+from probi.summary.config import SummaryConfig
 
 
 def cluster_files(
@@ -37,13 +38,9 @@ def cluster_files(
     files: list[str],
     ks: list[int],
     reading: Options,
+    summary: dict[str, Any],
     output: Path | None,
     *,
-    seed: int = 0,
-    size: int | None = None,
-    preset: str = "default",
-    max_realizations: int | None = None,
-    shard: int = 0,
     n_init: int | None = None,
     assign: bool = True,
     checkpoint: Path | None = None,
@@ -54,12 +51,11 @@ def cluster_files(
     """Cluster files; see :func:`probi.cli.cluster.cluster`. With ``elsewhere`` the workers of an engine read them."""
     clock = Clock()
     others = {} if elsewhere is None else elsewhere.parameters
-    kept: dict[str, Any] = {"size": size, "preset": preset, "max_realizations": max_realizations}
-    parameters = _parameters(files, reading, k=ks, **kept, n_init=n_init, seed=seed, shard=shard, **others)
+    config = SummaryConfig(ks[-1], **summary)
+    parameters = _parameters(files, reading, k=ks, **summary, n_init=n_init, **others)
     if output is not None:
         check_no_results(output, find_sources(files, reading.format))
     reader = open_reader(talk, files, reading)
-    summary = Summary(ks[-1], random_state=seed, shard=shard, **kept)
     if output is not None:
         results_folder(output)
     rejects = None if output is None else output / "rejected.csv"
@@ -67,12 +63,14 @@ def cluster_files(
         workers = None if elsewhere is None else stack.enter_context(elsewhere.workers(talk, reader))
         with clock.timed("read"):
             if workers is None:
-                summary, counts = summarize_files(talk, reader, summary, parameters, rejects, checkpoint, every)
+                made, counts = summarize_files(
+                    talk, reader, Summary.from_config(config), parameters, rejects, checkpoint, every
+                )
             else:
-                summary, counts = workers.summarize(Recipe.checked(ks[-1], random_state=seed, **kept), rejects)
+                made, counts = workers.summarize(Summarize(config), rejects)
         sources = [str(source) for source in reader.sources]
         with clock.timed("solve"):
-            results = solve_all(talk, summary, ks, n_init, seed, sources[0] if len(sources) == 1 else "The input")
+            results = solve_all(talk, made, ks, n_init, config.seed, sources[0] if len(sources) == 1 else "The input")
         tallies, trouble = [], None
         if output is not None and assign and all(source.size is not None for source in reader.sources):
             path = output / "assignment.parquet"
@@ -86,7 +84,7 @@ def cluster_files(
                 trouble = error
         elif output is not None and assign:
             talk.say("No assignment.parquet: a stream cannot be read twice. Use probi assign on a copy of it.")
-    outcome = Results(summary, reader.space, results, parameters, seed, clock, sources, counts, tallies)
+    outcome = Results(made, reader.space, results, parameters, config.seed, clock, sources, counts, tallies)
     _finish(outcome, output, talk, as_json, trouble)
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
@@ -120,30 +118,25 @@ def summarize_into(
     files: list[str],
     ks: list[int],
     reading: Options,
+    summary: dict[str, Any],
     output: Path,
     *,
-    seed: int,
-    size: int | None,
-    preset: str,
-    max_realizations: int | None,
-    shard: int,
     checkpoint: Path | None,
     every: int,
     as_json: bool,
 ) -> None:
     """Write the summary of files; see :func:`probi.cli.cluster.summarize`."""
-    kept: dict[str, Any] = {"size": size, "preset": preset, "max_realizations": max_realizations}
-    parameters = _parameters(files, reading, k=ks[-1:], **kept, seed=seed, shard=shard)
+    config = SummaryConfig(ks[-1], **summary)
+    parameters = _parameters(files, reading, k=ks[-1:], **summary)
     reader = open_reader(talk, files, reading)
     check_output(output, reader)
-    summary = Summary(ks[-1], random_state=seed, shard=shard, **kept)
     with stoppable(checkpoint):
-        summary, _ = summarize_files(talk, reader, summary, parameters, None, checkpoint, every)
-    summary = summary.sealed()
-    summary.save(output)
+        made, _ = summarize_files(talk, reader, Summary.from_config(config), parameters, None, checkpoint, every)
+    made = made.sealed()
+    made.save(output)
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
-    print_summary(output, summary, as_json)
+    print_summary(output, made, as_json)
 
 
 def merge_summaries(summaries: list[Path], output: Path, as_json: bool) -> None:

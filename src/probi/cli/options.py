@@ -4,6 +4,7 @@ import csv
 import functools
 import inspect
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,6 +13,7 @@ import typer
 from probi.engines import PART_BYTES
 from probi.errors import InputError
 from probi.io.options import MAX_BAD, MAX_NODE_ROWS, Options
+from probi.summary.config import SummaryConfig
 
 READING = "Reading"
 ENGINES = "More than one process"
@@ -28,28 +30,6 @@ Clusters = Annotated[
 ]
 Seed = Annotated[
     int, typer.Option("--seed", min=0, metavar="N", help="The same seed gives the same result, bit by bit.")
-]
-Size = Annotated[
-    int | None,
-    typer.Option(
-        "--size", metavar="NODES", help="Nodes in the summary, 200 a cluster if not given. More are more accurate."
-    ),
-]
-Preset = Annotated[
-    Literal["default", "paper"],
-    typer.Option("--preset", metavar="PRESET", help="default, or paper: PROBI as its authors state it."),
-]
-MostRealizations = Annotated[
-    int | None,
-    typer.Option(
-        "--max-realizations",
-        min=1,
-        metavar="N",
-        help="Thin nodes with more realizations when they are read; the cost's error includes it.",
-    ),
-]
-Shard = Annotated[
-    int, typer.Option("--shard", min=0, metavar="N", help="Number of this part of the data, for probi merge.")
 ]
 Starts = Annotated[
     int | None, typer.Option("--n-init", metavar="N", help="Starts of the solver; 10, or 1 with --preset paper.")
@@ -190,18 +170,46 @@ def _reading(
 
 def reads_nodes(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options of reading; it gets them together, as ``reading``."""
-    own, shared = inspect.signature(command), inspect.signature(_reading)
-    parameters = [p for p in own.parameters.values() if p.name != "reading"] + list(shared.parameters.values())
+    return _with_options(command, "reading", list(inspect.signature(_reading).parameters.values()), _reading)
+
+
+def makes_summary(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of a summary, all but the number of clusters; it gets them as a dict, ``summary``."""
+    parameters = [
+        inspect.Parameter(
+            entry.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=entry.default,
+            annotation=Annotated[TYPES[str(entry.type)], typer.Option(**entry.metadata)],
+        )
+        for entry in fields(SummaryConfig)
+        if entry.metadata
+    ]
+    return _with_options(command, "summary", parameters, dict)
+
+
+# Of the fields of a summary's config, whose annotations are text.
+TYPES: dict[str, Any] = {
+    "int": int, "int | None": int | None, "float | None": float | None, "str": str,
+}  # fmt: skip
+
+
+def _with_options(
+    command: Callable[..., Any], name: str, options: list[inspect.Parameter], gather: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Give a command options in the place of a parameter, which gets what ``gather`` makes of them."""
+    own = inspect.signature(command)
+    parameters = [p for p in own.parameters.values() if p.name != name] + options
 
     @functools.wraps(command)
-    def with_reading(**given: Any) -> Any:
-        reading = _reading(**{name: given.pop(name) for name in shared.parameters})
-        return command(reading=reading, **given)
+    def with_options(**given: Any) -> Any:
+        gathered = gather(**{option.name: given.pop(option.name) for option in options})
+        return command(**{name: gathered}, **given)
 
     keywords = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
-    with_reading.__signature__ = own.replace(parameters=keywords)  # type: ignore[attr-defined]
-    with_reading.__annotations__ = {p.name: p.annotation for p in parameters}
-    return with_reading
+    with_options.__signature__ = own.replace(parameters=keywords)  # type: ignore[attr-defined]
+    with_options.__annotations__ = {p.name: p.annotation for p in parameters}
+    return with_options
 
 
 def examples(*lines: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from probi import _parallel
 from probi._kernels import tree as kernels
+from probi.coreset.preset import Preset
 from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import GRAIN, Nodes
 from probi.solver.problem import draw
@@ -26,6 +27,26 @@ N_TYPICAL = 255
 
 # Rows that a thread takes down the tree at once.
 ROWS_AT_ONCE = 1 << 13
+
+
+# In summaries up to this size a leaf has eight times as many nodes, in larger ones four times: larger leaves mean fewer
+# levels, less error and less work, but more nodes that wait in the buffer.
+SMALL_SIZE = 1 << 13
+
+
+class ImportanceSampling(Preset):
+    """The default."""
+
+    name = "default"
+
+    @property
+    def leaf(self) -> int:
+        """Nodes that become one coreset."""
+        return (2 if self.size <= SMALL_SIZE else 1) * self.fan_in * self.size
+
+    def reduce(self, parts: Sequence[Nodes], rng: np.random.Generator, *numbers: int) -> Nodes:
+        """Choose ``size`` nodes."""
+        return reduce(parts, self.size, self.n_clusters, rng)
 
 
 def reduce(parts: Sequence[Nodes], size: int, n_clusters: int, rng: np.random.Generator) -> Nodes:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +21,8 @@ from probi._kernels import geometry
 from probi._random import generator
 from probi.coreset.kumar import kumar_medians
 from probi.coreset.paper import buckets, draws, rings_of
-from probi.errors import SolverWarning
+from probi.coreset.preset import Preset, Retained, concat_nonempty
+from probi.errors import InputError, SolverWarning
 from probi.nodes import Nodes
 from probi.objective import Assignment
 from probi.solver.problem import Problem, draw
@@ -37,6 +39,10 @@ N_CANDIDATES = 1 << 16
 
 # Nodes with no more realizations stay as they are in step 5.
 FEW_REALIZATIONS = 64
+
+# A coreset of this kind has no size before it is there. A leaf is four times what buckets would hold if a coreset of so
+# many nodes had eight of them per cluster: enough to be reduced.
+TYPICAL_NODES, BUCKETS_PER_CLUSTER = 1 << 16, 8
 
 # Centers that the bicriteria solver finds for each cluster: D-sampling of 2 k is a constant approximation with constant
 # probability (Wei, 2016).
@@ -80,6 +86,46 @@ class Promise(NamedTuple):
         """Draws from each bucket of n things that a leaf is made for; fewer are needed, as a rule."""
         e = math.sqrt(1.0 + self.epsilon) - 1.0
         return math.ceil((n_clusters * math.log(n) - math.log(self.delta / 2.0)) / e**2)
+
+
+@dataclass(frozen=True)
+class Guaranteed(Preset):
+    """Algorithm 1 over a stream: as many nodes as a promise needs."""
+
+    name = "theory"
+
+    promise: Promise
+
+    @classmethod
+    def of(cls, n_clusters: int, size: Any, epsilon: Any, delta: Any) -> Self:
+        """Return the preset for these parameters, or raise on those that make no sense; None means not given."""
+        if size is not None:
+            raise InputError('With preset="theory" the size follows from epsilon and delta: do not give one.')
+        if epsilon is None or delta is None:
+            raise InputError(
+                'preset="theory" needs epsilon and delta, the largest error and how often it may be exceeded: '
+                'Summary(..., preset="theory", epsilon=0.2, delta=0.1).'
+            )
+        promise = Promise.checked(epsilon, delta)
+        draws = promise.share(0).planned_draws(TYPICAL_NODES, n_clusters)
+        return cls(n_clusters, BUCKETS_PER_CLUSTER * n_clusters * draws, promise)
+
+    def reduce(self, parts: Sequence[Nodes], rng: np.random.Generator, *numbers: int) -> Nodes:
+        """Choose as many nodes as the share of this coreset in the promise needs."""
+        return reduce(parts, self.n_clusters, self.promise.share(*numbers), rng)
+
+    def block_level(self, n_levels: int) -> int:
+        """A coreset of coresets stands a level above them, where it may err less."""
+        return n_levels
+
+    def final_coreset(self, streams: Sequence[Retained], rng: np.random.Generator) -> Nodes:
+        """Union of all: it keeps the promise, and another reduce would cost some of it."""
+        return concat_nonempty([nodes for stream in streams for nodes in stream.parts])
+
+    @property
+    def description(self) -> str:
+        """What it keeps, for people."""
+        return f"error at most {self.promise.epsilon:.3g} with probability {1.0 - self.promise.delta:.3g}"
 
 
 def lss_coreset(

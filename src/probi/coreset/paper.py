@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from probi import _parallel
 from probi._kernels import geometry
 from probi.coreset.kumar import kumar_medians
+from probi.coreset.preset import Preset, Retained, concat_nonempty
 from probi.medians import paper_medians
 from probi.nodes import Nodes
 from probi.objective import Assignment
@@ -28,6 +29,40 @@ SPARSE = 1000
 
 # Rounds of LloydMedian, section 4.2.
 MAX_ITER = 10
+
+
+class RingSampling(Preset):
+    """Algorithm 2 and section 3.2 of the paper."""
+
+    name = "paper"
+    solver = "paper"
+    # The paper's tree is binary; its B_0 and B_1 together are a leaf.
+    fan_in = 2
+
+    def reduce(self, parts: Sequence[Nodes], rng: np.random.Generator, *numbers: int) -> Nodes:
+        """Draw about ``size`` nodes."""
+        return reduce(parts, self.size, self.n_clusters, rng)
+
+    def final_coreset(self, streams: Sequence[Retained], rng: np.random.Generator) -> Nodes:
+        """Union of all buckets, each B_0 reduced (section 3.2); B_1 holds nodes as they were read."""
+        everything = [nodes for stream in streams for nodes in stream.parts]
+        if sum(len(part) for part in everything) <= self.size:
+            return concat_nonempty(everything)
+        parts = []
+        for stream in streams:
+            parts += stream.coresets
+            waiting = stream.waiting
+            if waiting is not None and len(waiting) >= self.size:
+                parts.append(waiting[: self.size])
+                waiting = waiting[self.size :]
+            if waiting is not None and len(waiting):
+                parts.append(self.reduce([waiting], stream.rng))
+        return concat_nonempty(parts)
+
+    @property
+    def description(self) -> str:
+        """What it keeps, for people."""
+        return f"{super().description}, as in the paper"
 
 
 def reduce(parts: Sequence[Nodes], size: int, n_clusters: int, rng: np.random.Generator) -> Nodes:

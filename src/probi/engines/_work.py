@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from probi._random import seed_of
 from probi.errors import InputError
 from probi.io.assign import Tally, assign_all
 from probi.io.node_assembler import MAX_LISTED, Batch, Counts, check_left_out
@@ -27,7 +26,7 @@ from probi.io.transform import N_ESTIMATED, SCALES, Transform
 from probi.io.write import empty_assignment_table
 from probi.nodes import Nodes
 from probi.summary import Summary
-from probi.summary.stream import Plan
+from probi.summary.config import SummaryConfig
 from probi.tables.to_arrays import in_order_of_ids
 from probi.validation import warn_of_rounding
 
@@ -58,34 +57,20 @@ class Task(Protocol):
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """Parameters of a summary; each part of the data is a shard of it."""
+class Summarize:
+    """Summarise a part of the data, a shard of its own; the shard of the config is that of the first part."""
 
-    n_clusters: int
-    size: int | None
-    preset: str
-    seed: int
-    max_realizations: int | None = None
-    first_shard: int = 0
+    config: SummaryConfig
     keeps_rejected: bool = False  # whether rows that are left out come home, for people to look at
-
-    @classmethod
-    def checked(
-        cls, n_clusters: int, size: int | None, preset: str, random_state: Any, max_realizations: int | None = None
-    ) -> "Recipe":
-        """Parameters that make sense; a Generator is asked for a seed here, once."""
-        Plan.checked(n_clusters, size, preset, max_realizations)
-        return cls(n_clusters, size, preset, seed_of(random_state), max_realizations)
 
     @property
     def fan_in(self) -> int:
         """Neighbouring parts that are merged into one by one worker: those that become one block of a summary."""
-        return Plan.checked(self.n_clusters, self.size, self.preset).fan_in
+        return self.config.fan_in
 
     def empty(self, number: int) -> Summary:
         """Summary for a part."""
-        shard = self.first_shard + number
-        return Summary(self.n_clusters, self.size, self.preset, self.seed, shard, self.max_realizations)
+        return Summary.from_config(self.config.for_shard(self.config.shard + number))
 
     def __call__(self, reader: Reader, number: int, part: Part | None = None) -> bytes:
         """Summarise what a reader reads."""
@@ -328,7 +313,7 @@ def n_first(reading: Mapping[str, Any]) -> int:
 class Engine(Protocol):
     """Workers that read files: what ``probi cluster --engine`` needs of them."""
 
-    def summarize(self, files: Files, recipe: Recipe, on_part: OnPart) -> bytes:
+    def summarize(self, files: Files, task: Summarize, on_part: OnPart) -> bytes:
         """Bytes of the summary of all parts, with its account."""
         ...
 

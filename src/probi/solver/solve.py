@@ -13,26 +13,22 @@ from numpy.typing import ArrayLike, NDArray
 
 from probi import _parallel
 from probi._inputs import as_nodes
-from probi._notes import counted, rounded
+from probi._notes import rounded
 from probi._random import generator
 from probi.errors import InputError, SolverWarning
 from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import Nodes
-from probi.objective import Assignment, assign, check_centers, total_cost
+from probi.objective import Assignment, assign, total_cost
 from probi.solver.lloyd import Lloyd, descend, p_lloyd
+from probi.solver.options import SolveOptions
 from probi.solver.problem import Problem
 from probi.solver.progress import OnRound, Progress
 from probi.solver.result import Clusters, Evaluation, Result
 from probi.solver.seeding import seed, seed_as_in_paper
 from probi.solver.swaps import NodeSwaps, Swaps
-from probi.validation import check_count
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
-
-PRESETS = ("default", "paper")
-MAX_ITER = {"default": 100, "paper": 10}
-N_INIT = {"default": 10, "paper": 1}
 
 # The coreset's own error, as a share of the cost, is about this divided by the root of its nodes for each cluster: 1 %
 # with 200 of them, where at most 0.7 % were seen in all runs of docs/results. Its cost and the estimate contradict each
@@ -90,8 +86,8 @@ class Summarized(Protocol):
         """Largest number of clusters it is made for."""
 
     @property
-    def preset(self) -> str:
-        """Preset that it was made with."""
+    def _solver_preset(self) -> str:
+        """Preset of the solver that belongs to it."""
 
     def coreset(self) -> Nodes:
         """Nodes to solve."""
@@ -162,7 +158,9 @@ def solve(
     1.25
     """
     progress = Progress(on_progress, verbose)
-    result = solved(source, n_clusters, n_init, preset, init, max_iter, tol, random_state, progress)
+    result = solve_quietly(
+        source, SolveOptions(n_clusters, n_init, preset, init, max_iter, tol, random_state, progress)
+    )
     if result.n_distinct < n_clusters:
         warnings.warn(few_distinct(result), SolverWarning, stacklevel=2)
     if contradictory(result):
@@ -195,37 +193,25 @@ def few_distinct(result: Result) -> str:
     )
 
 
-def solved(
-    source: Nodes | Summarized | ArrayLike,
-    n_clusters: int,
-    n_init: int | None,
-    preset: str | None,
-    init: ArrayLike | None,
-    max_iter: int | None,
-    tol: float,
-    random_state: Any,
-    progress: Progress,
-) -> Result:
-    """Solve without a warning; parameters as in :func:`solve`."""
-    check_count("n_clusters", n_clusters)
-    options = n_init, init, max_iter, tol, random_state, progress
+def solve_quietly(source: Nodes | Summarized | ArrayLike, options: SolveOptions) -> Result:
+    """Solve without a warning."""
     if isinstance(source, Summarized):
-        return _solved_summary(source, n_clusters, preset, *options)
-    return _solved_nodes(as_nodes(source), n_clusters, preset, Effort.for_nodes(n_clusters), *options)
+        return _solve_summary(source, options)
+    return _solve_nodes(as_nodes(source), options, Effort.for_nodes(options.n_clusters))
 
 
-def _solved_summary(summary: Summarized, n_clusters: int, preset: str | None, *options: Any) -> Result:
+def _solve_summary(summary: Summarized, options: SolveOptions) -> Result:
     """Solve the coreset, and evaluate the centers by the audit sample."""
+    n_clusters = options.n_clusters
     if n_clusters > summary.n_clusters:
         raise InputError(
             f"n_clusters is {n_clusters}, but the summary was made for up to {summary.n_clusters}. Make one for more."
         )
-    effort = Effort.for_coreset(n_clusters)
-    preset = preset or ("paper" if summary.preset == "paper" else "default")
-    found = _solved_nodes(summary.coreset(), n_clusters, preset, effort, *options)
-    known = summary.evaluate(found.centers)
+    options = replace(options, preset=options.preset or summary._solver_preset)
+    result = _solve_nodes(summary.coreset(), options, Effort.for_coreset(n_clusters))
+    known = summary.evaluate(result.centers)
     return replace(
-        found,
+        result,
         cost=known.cost,
         standard_error=known.standard_error,
         spread_cost=known.spread_cost,
@@ -235,51 +221,39 @@ def _solved_summary(summary: Summarized, n_clusters: int, preset: str | None, *o
     )
 
 
-def _solved_nodes(
-    nodes: Nodes, n_clusters: int, preset: str | None, effort: Effort, n_init: int | None, init: ArrayLike | None,
-    max_iter: int | None, tol: float, random_state: Any, progress: Progress,
-) -> Result:  # fmt: skip
-    preset = "default" if preset is None else preset
-    _check(nodes, n_clusters, preset, n_init, max_iter, tol)
-    rng = generator(random_state)
-    n_init = 1 if init is not None else n_init or N_INIT[preset]
-    max_iter = max_iter or MAX_ITER[preset]
-    if isinstance(init, str):
+def _solve_nodes(nodes: Nodes, options: SolveOptions, effort: Effort) -> Result:
+    preset = "default" if options.preset is None else options.preset
+    if options.n_clusters > len(nodes):
         raise InputError(
-            f"init is {init!r}, but must be centers: an array of shape (n_clusters, n_features). Leave it out, and "
-            "starts are drawn in the manner of k-means++."
-        )
-    given = None if init is None else check_centers(init, nodes.n_features)
-    if given is not None and len(given) != n_clusters:
-        raise InputError(f"init has {counted(len(given), 'center')}, but n_clusters is {n_clusters}.")
-    if preset == "paper":
-        centers, n_iter = _solve_as_in_paper(nodes, n_clusters, n_init, given, max_iter, rng, progress)
-    else:
-        centers, n_iter = _solve(nodes, n_clusters, effort, n_init, given, max_iter, tol, rng, progress)
-    return finished(nodes, centers, n_iter, keep_order=given is not None)
-
-
-def _check(nodes: Nodes, n_clusters: int, preset: str, n_init: int | None, max_iter: int | None, tol: float) -> None:
-    for name, value in (("n_init", n_init), ("max_iter", max_iter)):
-        if value is not None:
-            check_count(name, value)
-    if n_clusters > len(nodes):
-        raise InputError(
-            f"n_clusters={n_clusters} is more than n_samples={len(nodes)}, the nodes there are. Ask for fewer."
+            f"n_clusters={options.n_clusters} is more than n_samples={len(nodes)}, the nodes there are. Ask for fewer."
         )
     if preset not in PRESETS:
         raise InputError(f"preset is {preset!r}, but must be one of {', '.join(PRESETS)}.")
-    share: Any = tol
-    if isinstance(share, bool) or not isinstance(share, (int, float, np.number)) or not share >= 0.0:
-        raise InputError(f"tol is {tol!r}, but must be a number that is not negative.")
     if not nodes.mass.any():
         raise InputError("All weights are zero: nothing counts, so there is nothing to solve.")
+    init = options.initial_centers(nodes)
+    chosen = PRESETS[preset]
+    n_init = 1 if init is not None else options.n_init or chosen.n_init
+    start = Start(options.n_clusters, n_init, init, options.max_iter or chosen.max_iter, options.tol)
+    centers, n_iter = chosen.run(nodes, start, effort, generator(options.random_state), options.progress)
+    return finished(nodes, centers, n_iter, keep_order=init is not None)
+
+
+class Start(NamedTuple):
+    """What a preset of the solver is given, with nothing left open."""
+
+    n_clusters: int
+    n_init: int
+    init: Floats | None
+    max_iter: int
+    tol: float
 
 
 def _solve(
-    nodes: Nodes, n_clusters: int, effort: Effort, n_init: int, init: Floats | None, max_iter: int, tol: float,
-    rng: np.random.Generator, progress: Progress,
-) -> tuple[Floats, int]:  # fmt: skip
+    nodes: Nodes, start_with: Start, effort: Effort, rng: np.random.Generator, progress: Progress
+) -> tuple[Floats, int]:
+    """Starts on the nodes' medians, swaps of centers, and an end on the nodes themselves."""
+    n_clusters, n_init, init, max_iter, tol = start_with
     problem = Problem.of(nodes)
     lifted = problem.lifted()
     alone = lifted.nodes.n_realizations * lifted.nodes.n_features <= ALONE
@@ -376,9 +350,10 @@ def _on_nodes(problem: Problem, centers: Floats, max_iter: int, tol: float, on_r
 
 
 def _solve_as_in_paper(
-    nodes: Nodes, n_clusters: int, n_init: int, init: Floats | None, max_iter: int, rng: np.random.Generator,
-    progress: Progress,
-) -> tuple[Floats, int]:  # fmt: skip
+    nodes: Nodes, start_with: Start, effort: Effort, rng: np.random.Generator, progress: Progress
+) -> tuple[Floats, int]:
+    """P-LLOYD++ (section 4.4), which knows no effort."""
+    n_clusters, n_init, init, max_iter, _ = start_with
     best, best_cost, best_rounds = None, np.inf, 0
     for start in range(n_init):
         stream = np.random.default_rng(rng.integers(2**63))
@@ -390,6 +365,17 @@ def _solve_as_in_paper(
             best, best_cost, best_rounds = centers, cost, n_rounds
     assert best is not None
     return best, best_rounds
+
+
+class _Preset(NamedTuple):
+    """Starts, most rounds on the nodes, and what is done."""
+
+    n_init: int
+    max_iter: int
+    run: Callable[[Nodes, Start, Effort, np.random.Generator, Progress], tuple[Floats, int]]
+
+
+PRESETS = {"default": _Preset(10, 100, _solve), "paper": _Preset(1, 10, _solve_as_in_paper)}
 
 
 def finished(nodes: Nodes, centers: Floats, n_iter: int, keep_order: bool) -> Result:

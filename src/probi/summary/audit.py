@@ -11,12 +11,9 @@ from numpy.typing import NDArray
 from probi.medians import SPREAD_TOL, certified_medians, measured
 from probi.nodes import Nodes
 from probi.objective import Assignment
+from probi.summary.config import AUDIT_SIZE
 
 Floats = NDArray[np.float64]
-
-# Nodes in the sample. The standard error of a cost on Covertype is then 1.7 % of it (2,000: 1.9 %).
-N_AUDITED = 2500
-
 
 # Nodes whose coordinates are looked at to find a typical place.
 N_TYPICAL = 255
@@ -95,7 +92,7 @@ class AuditSample:
     nodes: Nodes | None = None
     keys: Floats = field(default_factory=lambda: np.empty(0))
     sizes: Floats = field(default_factory=lambda: np.empty(0))
-    limit: int = field(default_factory=lambda: N_AUDITED)
+    limit: int = AUDIT_SIZE
 
     @property
     def threshold(self) -> float:

@@ -19,7 +19,8 @@ from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.summary.audit import AuditSample, Surroundings
 from probi.summary.buffer import Buffer
-from probi.summary.stream import Plan, Seal, ShardKey, Stream, Totals
+from probi.summary.config import SummaryConfig
+from probi.summary.stream import Seal, ShardKey, Stream, Totals
 from probi.summary.window_file import is_window
 from probi.thinning import ThinningTotals
 from probi.validation import (
@@ -35,11 +36,10 @@ from probi.validation import (
 
 Array = NDArray[Any]
 
-FORMAT = 4
-# Parameters that older formats did without.
-SINCE_FORMAT_2 = ("max_realizations", "epsilon", "delta")
-# Up to format 2 this was a constant of the program, and audit sizes were masses.
-AUDIT_LIMIT_BEFORE_FORMAT_3 = 2500
+FORMAT = 5
+# What older formats do not say: up to format 2 the size of the audit sample was a constant of the program (and sizes of
+# audited nodes were their masses), up to format 4 leaf and fan-in were.
+BEFORE = {"max_realizations": None, "epsilon": None, "delta": None, "audit_size": 2500, "leaf": 0, "fan_in": 0}
 CHECKSUM = re.compile(rb"probi-sha256:([0-9a-f]{64})")
 NO_CHECKSUM = b"probi-sha256:" + b"0" * 64
 
@@ -60,14 +60,14 @@ IN_BUFFER, IN_AUDIT = -1, -2
 MAX_LEVELS = 64
 
 
-def summary_to_bytes(plan: Plan, streams: list[Stream], audit: AuditSample, about: dict[str, Any]) -> bytes:
+def summary_to_bytes(config: SummaryConfig, streams: list[Stream], audit: AuditSample, about: dict[str, Any]) -> bytes:
     """Write the state of a summary, and what its user wants to be known about it."""
     parts = list(_parts(streams))
     if audit.nodes is not None:
         parts.append((0, IN_AUDIT, audit.nodes))
     header = {
         "format": FORMAT,
-        **plan.parameters(),
+        "config": config.shared,
         "streams": [
             {
                 "key": stream.key._asdict(),
@@ -80,7 +80,6 @@ def summary_to_bytes(plan: Plan, streams: list[Stream], audit: AuditSample, abou
             for stream in streams
         ],
         "parts": [[stream, level, len(nodes)] for stream, level, nodes in parts],
-        "audit_limit": audit.limit,
         "audit_keys": audit.keys.tolist(),
         "audit_sizes": audit.sizes.tolist(),
         "about": about,
@@ -145,7 +144,7 @@ def _points(points: Array) -> pa.Array:
 # -- and back -----------------------------------------------------------------------------------------------------
 
 
-def summary_from_bytes(data: bytes) -> tuple[Plan, list[Stream], AuditSample, dict[str, Any]]:
+def summary_from_bytes(data: bytes) -> tuple[SummaryConfig, list[Stream], AuditSample, dict[str, Any]]:
     """Read what :func:`summary_to_bytes` wrote, or raise an InputError."""
     _check_checksum(data)
     try:
@@ -180,17 +179,11 @@ def _check_checksum(data: bytes) -> None:
         raise InputError("The summary is damaged or incomplete: its checksum does not fit.")
 
 
-def _state(table: pa.Table, header: dict[str, Any]) -> tuple[Plan, list[Stream], AuditSample]:
-    # What format 1 did not have is what it did without.
-    plan = Plan.checked(
-        header["n_clusters"],
-        header["size"],
-        header["preset"],
-        *(header.get(name) for name in SINCE_FORMAT_2),
-    )
-    streams = [_stream(plan, **entry) for entry in header["streams"]]
-    limit = header["audit_limit"] if header["format"] > 2 else AUDIT_LIMIT_BEFORE_FORMAT_3
-    check_count("audit_limit", limit)
+def _state(table: pa.Table, header: dict[str, Any]) -> tuple[SummaryConfig, list[Stream], AuditSample]:
+    first = header["streams"][0]["key"]
+    config = SummaryConfig(**_config(header), seed=first["seed"], shard=first["number"])
+    streams = [_stream(config, **entry) for entry in header["streams"]]
+    limit = config.audit_size
     audit, start = AuditSample(limit=limit), 0
     for s, level, n_nodes in header["parts"]:
         check_count("number of a stream", s, least=0)
@@ -202,7 +195,9 @@ def _state(table: pa.Table, header: dict[str, Any]) -> tuple[Plan, list[Stream],
             sizes = nodes.mass if header["format"] <= 2 else _audit_sizes(header["audit_sizes"])
             audit = AuditSample(nodes, _audit_keys(header["audit_keys"]), sizes, limit)
         elif level == IN_BUFFER:
-            _require(len(streams[s].buffer) == 0 and n_nodes < plan.leaf, "a stream has more nodes than fit its buffer")
+            _require(
+                len(streams[s].buffer) == 0 and n_nodes < config.leaf, "a stream has more nodes than fit its buffer"
+            )
             streams[s].buffer = Buffer.of(nodes, streams[s].thinning)
         else:
             check_count("level", level, least=0)
@@ -213,7 +208,17 @@ def _state(table: pa.Table, header: dict[str, Any]) -> tuple[Plan, list[Stream],
     _require(len(streams) > 0 and start == table.num_rows, "its parts do not add up")
     _require(n_audited == len(header["audit_keys"]), "the audit sample has not one key a node")
     _require(n_audited == len(audit.sizes) <= limit + 1, "the audit sample has not one size a node")
-    return plan, streams, audit
+    return config, streams, audit
+
+
+def _config(header: dict[str, Any]) -> dict[str, Any]:
+    """Parameters that all streams share."""
+    if header["format"] >= 5:
+        return dict(header["config"])
+    known = BEFORE | {"audit_size": header["audit_limit"]} if header["format"] > 2 else BEFORE
+    return {name: header[name] for name in ("n_clusters", "size", "preset")} | {
+        name: header.get(name, value) for name, value in known.items()
+    }
 
 
 def _require(condition: bool, problem: str) -> None:
@@ -222,15 +227,16 @@ def _require(condition: bool, problem: str) -> None:
 
 
 def _stream(
-    plan: Plan, key: dict[str, int], n_digested: int, totals: dict[str, Any], thinning: dict[str, Any] | None = None,
-    surroundings: dict[str, Any] | None = None, seal: dict[str, int] | None = None,
+    config: SummaryConfig, key: dict[str, int], n_digested: int, totals: dict[str, Any],
+    thinning: dict[str, Any] | None = None, surroundings: dict[str, Any] | None = None,
+    seal: dict[str, int] | None = None,
 ) -> Stream:  # fmt: skip
     """Stream without its nodes, from what the header says of it."""
     sealed = Seal(**seal or {})
     for name, value in (*key.items(), ("n_digested", n_digested), *sealed._asdict().items()):
         check_count(name, value, least=0)
     _require(key["height"] <= MAX_LEVELS, f"there is no block of height {key['height']}")
-    n_leaves, part = divmod(n_digested - sealed.n_nodes, plan.leaf)
+    n_leaves, part = divmod(n_digested - sealed.n_nodes, config.leaf)
     _require(key["height"] > 0 or (n_leaves >= 0 and part == 0), "a stream has digested a part of a leaf")
     for name, total in totals.items():
         _require(isinstance(total, float) and 0.0 <= total <= LARGEST, f"{name} is {total!r}")
@@ -240,7 +246,7 @@ def _stream(
         least = -LARGEST if name in ("spread_cost", "lower_bound") else 0.0
         _require(isinstance(total, float) and least <= total <= LARGEST, f"{name} is {total!r}")
     return Stream(
-        ShardKey(**key), plan, n_digested, Totals(**totals), buffer=Buffer.of(None, ThinningTotals(**thinning)),
+        ShardKey(**key), config, n_digested, Totals(**totals), buffer=Buffer.of(None, ThinningTotals(**thinning)),
         surroundings=_surroundings(surroundings), seal=sealed,
     )  # fmt: skip
 

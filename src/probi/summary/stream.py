@@ -5,7 +5,7 @@ and leaf. So neither the split into batches nor the number of threads nor their 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -14,125 +14,23 @@ from numpy.typing import NDArray
 
 from probi import _parallel
 from probi._random import keyed
-from probi.coreset import importance, lss, paper
-from probi.coreset.lss import Promise
+from probi.coreset.preset import Retained, concat_nonempty, nonempty
 from probi.errors import InputError
 from probi.medians import SPREAD_TOL, certified_medians, measured
 from probi.nodes import Nodes
 from probi.summary.audit import AuditSample, Surroundings
 from probi.summary.buffer import Buffer
+from probi.summary.config import SummaryConfig
 from probi.thinning import NOTHING_LOST, ThinningTotals
-from probi.validation import check_count, frozen
+from probi.validation import frozen
 
 Floats = NDArray[np.float64]
-
-REDUCES: dict[str, Callable[[Sequence[Nodes], int, int, np.random.Generator], Nodes]] = {
-    "default": importance.reduce,
-    "paper": paper.reduce,
-}
-
-# The preset whose sizes follow from a promise.
-THEORY = "theory"
-PRESETS = (*REDUCES, THEORY)
-
-# Nodes kept for each cluster, as in the paper.
-SIZE_A_CLUSTER = 200
-
-# With fewer nodes for each cluster a summary says nothing.
-LEAST_SIZE_A_CLUSTER = 4
-
-# In theory a coreset has no size before it is there. A leaf is four times what buckets would hold if a coreset of so
-# many nodes had eight of them for each cluster: enough to be reduced.
-THEORY_NODES, THEORY_BUCKETS = 1 << 16, 8
-
-# In summaries up to this size a leaf has eight times as many nodes, in larger ones four times: larger leaves mean fewer
-# levels, less error and less work, but more nodes that wait in the buffer.
-SMALL_SIZE = 1 << 13
 
 # Leaves that are worked on before their coresets are taken together, by as many threads as there are.
 LEAVES_AT_ONCE = 16
 
 # What random numbers are for, as part of their keys.
 AUDIT, REDUCE, FINAL, COLLAPSE, THIN = range(5)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is kept of a stream: parameters that all parts of a summary share."""
-
-    n_clusters: int
-    size: int
-    preset: str
-    max_realizations: int | None = None
-    promise: Promise | None = None
-
-    @classmethod
-    def checked(
-        cls,
-        n_clusters: Any,
-        size: Any,
-        preset: Any,
-        max_realizations: Any = None,
-        epsilon: Any = None,
-        delta: Any = None,
-    ) -> "Plan":
-        """Return a plan, or raise on parameters that make no sense; a size of None is that of the paper."""
-        check_count("n_clusters", n_clusters)
-        if max_realizations is not None:
-            check_count("max_realizations", max_realizations)
-        if not isinstance(preset, str) or preset not in PRESETS:
-            raise InputError(f"preset is {preset!r}, but must be one of {', '.join(PRESETS)}.")
-        promise = _promise(preset, size, epsilon, delta)
-        if promise is not None:
-            size = THEORY_BUCKETS * n_clusters * promise.share(0).planned_draws(THEORY_NODES, int(n_clusters))
-        size = SIZE_A_CLUSTER * n_clusters if size is None else size
-        check_count("size", size)
-        least = LEAST_SIZE_A_CLUSTER * n_clusters
-        if size < least:
-            raise InputError(f"A size of {size} is too small for {n_clusters} clusters: give at least {least}.")
-        return cls(int(n_clusters), int(size), preset, max_realizations and int(max_realizations), promise)
-
-    def parameters(self) -> dict[str, Any]:
-        """What :meth:`checked` takes to make this plan again."""
-        given = {"n_clusters": self.n_clusters, "size": None if self.promise else self.size, "preset": self.preset}
-        epsilon, delta = self.promise or (None, None)
-        return given | {"max_realizations": self.max_realizations, "epsilon": epsilon, "delta": delta}
-
-    @property
-    def fan_in(self) -> int:
-        """Coresets of one level that become one of the next; the paper's is 2."""
-        return 2 if self.preset == "paper" else 4
-
-    @property
-    def leaf(self) -> int:
-        """Nodes that become one coreset. Those of the paper's B_0 and B_1 together are a leaf of its scheme."""
-        few = self.preset == "default" and self.size <= SMALL_SIZE
-        return (2 * self.fan_in if few else self.fan_in) * self.size
-
-    def reduce(self, parts: list[Nodes], rng: np.random.Generator, *numbers: int) -> Nodes:
-        """Take nodes together and choose ``size`` of them, or as many as a promise needs.
-
-        The numbers tell this coreset from others of the same summary; the first is its level.
-        """
-        parts = _with_nodes(parts)
-        if self.promise is not None:
-            return lss.reduce(parts, self.n_clusters, self.promise.share(*numbers), rng)
-        return REDUCES[self.preset](parts, self.size, self.n_clusters, rng)
-
-
-def _promise(preset: str, size: Any, epsilon: Any, delta: Any) -> Promise | None:
-    if preset != THEORY:
-        if epsilon is not None or delta is not None:
-            raise InputError('epsilon and delta are promises that only preset="theory" makes.')
-        return None
-    if size is not None:
-        raise InputError('With preset="theory" the size follows from epsilon and delta: do not give one.')
-    if epsilon is None or delta is None:
-        raise InputError(
-            'preset="theory" needs epsilon and delta, the largest error and how often it may be exceeded: '
-            'Summary(..., preset="theory", epsilon=0.2, delta=0.1).'
-        )
-    return Promise.checked(epsilon, delta)
 
 
 class Totals(NamedTuple):
@@ -221,7 +119,7 @@ class Stream:
     Attributes
     ----------
     key : ShardKey
-    plan : Plan
+    config : SummaryConfig
     n_digested : int
         Nodes of full leaves, and those before a seal.
     totals : Totals
@@ -236,7 +134,7 @@ class Stream:
     """
 
     key: ShardKey
-    plan: Plan
+    config: SummaryConfig
     n_digested: int = 0
     totals: Totals = field(default_factory=Totals)
     levels: list[list[Nodes]] = field(default_factory=list)
@@ -250,7 +148,7 @@ class Stream:
 
         As long as the buffer does not fill the stream is the same one; else a new one, and nothing happened to this.
         """
-        leaf = self.plan.leaf
+        leaf = self.config.leaf
         waiting = len(self.buffer)
         nodes, thinning = self._thinned(nodes)
         if waiting + len(nodes) < leaf:
@@ -270,7 +168,7 @@ class Stream:
             self._take_together(levels, number + pieces[-1][1])
         rest = Buffer.of(nodes[n_leaves * leaf - waiting :], thinning)
         n_digested = self.n_digested + n_leaves * leaf
-        return Stream(self.key, self.plan, n_digested, totals, levels, rest, around, self.seal), audit
+        return Stream(self.key, self.config, n_digested, totals, levels, rest, around, self.seal), audit
 
     @property
     def n_nodes(self) -> int:
@@ -285,7 +183,7 @@ class Stream:
         Leaves have at least twice ``size`` nodes, so no more than ``size`` that are digested are those of shards that
         were taken together as they were.
         """
-        return self.n_digested <= self.plan.size
+        return self.n_digested <= self.config.coresets.size
 
     @property
     def thinning(self) -> ThinningTotals:
@@ -294,7 +192,7 @@ class Stream:
 
     def _thinned(self, nodes: Nodes) -> tuple[Nodes, ThinningTotals]:
         """Nodes with as many realizations as may be kept, and what that did to all nodes read up to them."""
-        most = self.plan.max_realizations
+        most = self.config.max_realizations
         if most is None or np.diff(nodes.offsets).max() <= most:
             return nodes, self.thinning
         found, thin = nodes.thinned(most, int(self.key.random(THIN).integers(2**64, dtype=np.uint64)), self.n_nodes)
@@ -310,11 +208,11 @@ class Stream:
     @property
     def _leaf_number(self) -> int:
         """Number of the leaf that the buffer is going to fill."""
-        return self.seal.leaf + (self.n_digested - self.seal.n_nodes) // self.plan.leaf
+        return self.seal.leaf + (self.n_digested - self.seal.n_nodes) // self.config.leaf
 
     def _leaf(self, nodes: Nodes, i: int) -> Nodes:
         """Nodes of the i-th leaf of what waits in the buffer and the given nodes."""
-        leaf, waiting = self.plan.leaf, len(self.buffer)
+        leaf, waiting = self.config.leaf, len(self.buffer)
         part = without_statistics(nodes[max(0, i * leaf - waiting) : (i + 1) * leaf - waiting])
         return Nodes.concat([self.buffer.nodes(), part]) if i == 0 and waiting else part
 
@@ -326,8 +224,11 @@ class Stream:
             totals=Totals.of(part),
             distances=around.distances(part),
             uniforms=self._uniforms(number + i, len(part)),
-            coreset=self.plan.reduce([part], self.key.random(REDUCE, 0, number + i), 0, number + i, *self.key.numbers),
+            coreset=self._reduce([part], self.key.random(REDUCE, 0, number + i), 0, number + i, *self.key.numbers),
         )
+
+    def _reduce(self, parts: list[Nodes], rng: np.random.Generator, *numbers: int) -> Nodes:
+        return self.config.coresets.reduce(nonempty(parts), rng, *numbers)
 
     def _uniforms(self, leaf_number: int, n: int) -> Floats:
         """Random numbers in (0, 1] for the nodes of a leaf, or its first n."""
@@ -335,7 +236,7 @@ class Stream:
 
     def _take_together(self, levels: list[list[Nodes]], n_leaves: int) -> None:
         """Make one coreset of fan_in of the same level, as long as there are so many."""
-        fan_in, seal, level = self.plan.fan_in, self.seal, 0
+        fan_in, seal, level = self.config.fan_in, self.seal, 0
         n_ever = n_leaves - seal.leaf
         while level < len(levels):
             # Coresets of this level that there have ever been since the seal, and groups of them. Numbers of groups
@@ -351,9 +252,9 @@ class Stream:
 
     def _group(self, coresets: list[Nodes], level: int, first_new: int, i: int, _: int) -> Nodes:
         """Make a coreset of a level of the i-th fan_in coresets of the level below."""
-        group = coresets[i * self.plan.fan_in : (i + 1) * self.plan.fan_in]
+        group = coresets[i * self.config.fan_in : (i + 1) * self.config.fan_in]
         number = first_new + i
-        return self.plan.reduce(group, self.key.random(REDUCE, level, number), level, number, *self.key.numbers)
+        return self._reduce(group, self.key.random(REDUCE, level, number), level, number, *self.key.numbers)
 
     # -- what it says about the nodes read so far -------------------------------------------------------------------
 
@@ -365,11 +266,10 @@ class Stream:
             self._waiting = measured(self.buffer.nodes())
         return self._waiting
 
-    def retained(self) -> list[Nodes]:
+    def retained(self) -> Retained:
         """Coresets of all levels, and what waits in the buffer: together a coreset of all nodes read."""
-        waiting = self.waiting()
-        kept = [coreset for level in reversed(self.levels) for coreset in level]
-        return kept if waiting is None else [*kept, waiting]
+        coresets = [coreset for level in reversed(self.levels) for coreset in level]
+        return Retained(coresets, self.waiting(), self.key.random(FINAL, self.n_nodes))
 
     @property
     def n_retained(self) -> int:
@@ -399,26 +299,12 @@ class Stream:
         levels: list[list[Nodes]] = []
         _place(levels, level, coreset)
         buffer = Buffer.of(None, self.thinning)
-        return Stream(self.key, self.plan, self.n_nodes, self.all_totals(), levels, buffer, around, seal)
+        return Stream(self.key, self.config, self.n_nodes, self.all_totals(), levels, buffer, around, seal)
 
     def all_totals(self) -> Totals:
         """Sums over all nodes read."""
         waiting = self.waiting()
         return self.totals if waiting is None else self.totals.plus(Totals.of(waiting))
-
-    def paper_coreset(self) -> list[Nodes]:
-        """Union of all buckets, B_0 reduced (section 3.2); B_1 holds nodes as they were read."""
-        waiting = self.waiting()
-        kept = [coreset for level in reversed(self.levels) for coreset in level]
-        if waiting is None:
-            return kept
-        size = self.plan.size
-        if len(waiting) >= size:
-            kept.append(waiting[:size])
-            waiting = waiting[size:]
-        if len(waiting):
-            kept.append(self.plan.reduce([waiting], self.key.random(FINAL, self.n_nodes)))
-        return kept
 
     def scaled(self, factor: float) -> "Stream":
         """The same stream with all weights multiplied."""
@@ -475,60 +361,35 @@ def _place(levels: list[list[Nodes]], level: int, coreset: Nodes) -> None:
 
 def collapsed(streams: list[Stream]) -> Stream:
     """One block of fan_in neighbouring streams or blocks: one coreset of what they keep."""
-    first, plan = streams[0].key, streams[0].plan
-    key = ShardKey(first.number // plan.fan_in, first.height + 1, first.generation, first.seed)
+    first, config = streams[0].key, streams[0].config
+    key = ShardKey(first.number // config.fan_in, first.height + 1, first.generation, first.seed)
     n_nodes = sum(stream.n_nodes for stream in streams)
-    block = Stream(key, plan, n_nodes)
+    block = Stream(key, config, n_nodes)
     thinning = NOTHING_LOST
     for stream in streams:
         block.totals = block.totals.plus(stream.all_totals())
         thinning = thinning.plus(stream.thinning)
     block.buffer = Buffer.of(None, thinning)
-    parts = [nodes for stream in streams for nodes in stream.retained()]
+    parts = [nodes for stream in streams for nodes in stream.retained().parts]
     if parts:
-        # In theory a coreset of coresets stands a level above them, where it may err less.
-        level = max(len(stream.levels) for stream in streams) if plan.promise else 0
-        _place(
-            block.levels, level, reduce_if_larger(plan, parts, key.random(COLLAPSE, n_nodes), level, 0, *key.numbers)
-        )
+        level = config.coresets.block_level(max(len(stream.levels) for stream in streams))
+        rng = key.random(COLLAPSE, n_nodes)
+        _place(block.levels, level, config.coresets.reduce_if_larger(parts, rng, level, 0, *key.numbers))
     return block
-
-
-def reduce_if_larger(plan: Plan, parts: list[Nodes], rng: np.random.Generator, *numbers: int) -> Nodes:
-    """Nodes of all parts as they are if there are at most ``size`` of them, else a coreset."""
-    if sum(len(part) for part in parts) <= plan.size:
-        return concat_nonempty(parts)
-    return plan.reduce(parts, rng, *numbers)
-
-
-def concat_nonempty(parts: list[Nodes]) -> Nodes:
-    """Nodes of all parts."""
-    return Nodes.concat(_with_nodes(parts))
-
-
-def _with_nodes(parts: list[Nodes]) -> list[Nodes]:
-    """All parts but the empty ones (of leaves without mass), which know nothing of their medians; at least one."""
-    return [part for part in parts if len(part)] or parts[:1]
 
 
 def all_retained(streams: list[Stream]) -> Nodes:
     """All that is kept of several streams: more than a coreset, and all nodes as long as none was left out."""
-    return concat_nonempty([nodes for stream in streams for nodes in stream.retained()])
+    return concat_nonempty([nodes for stream in streams for nodes in stream.retained().parts])
 
 
 def final_coreset(streams: list[Stream]) -> Nodes:
-    """The coreset of several streams; it draws nothing: its random numbers depend on what was read alone."""
-    plan = streams[0].plan
+    """The coreset of several streams. Deterministic: the generator is keyed by the data read."""
     n_nodes = sum(stream.n_nodes for stream in streams)
-    parts = [nodes for stream in streams for nodes in stream.retained()]
-    if not parts:
+    retained = [stream.retained() for stream in streams]
+    if not any(some.parts for some in retained):
         raise InputError("The summary is empty: it has read no nodes. Update it first.")
-    if plan.promise is not None:
-        # Their union keeps the promise; another reduce would cost some of it.
-        return concat_nonempty(parts)
-    if plan.preset == "paper" and sum(len(part) for part in parts) > plan.size:
-        return concat_nonempty([nodes for stream in streams for nodes in stream.paper_coreset()])
-    return reduce_if_larger(plan, parts, streams[0].key.random(FINAL, n_nodes))
+    return streams[0].config.coresets.final_coreset(retained, streams[0].key.random(FINAL, n_nodes))
 
 
 def first_shard(key: ShardKey, fan_in: int) -> int:
@@ -549,7 +410,7 @@ def merged(streams: list[Stream], audit: AuditSample) -> tuple[list[Stream], Aud
 
     Which groups are complete does not depend on the order in which streams came, so neither does the result.
     """
-    fan_in = streams[0].plan.fan_in
+    fan_in = streams[0].config.fan_in
     height = 0
     while height <= max(stream.key.height for stream in streams):
         groups: dict[tuple[int, int], list[Stream]] = {}

@@ -21,8 +21,8 @@ from probi.nodes import Nodes
 from probi.objective import check_centers, expected_cost, expected_distances
 from probi.solver.result import Evaluation
 from probi.summary.audit import AuditSample
+from probi.summary.config import AUDIT_SIZE, SummaryConfig
 from probi.summary.stream import (
-    Plan,
     ShardKey,
     Stream,
     Totals,
@@ -35,7 +35,7 @@ from probi.summary.stream import (
     widened,
 )
 from probi.thinning import ThinningTotals
-from probi.validation import LARGEST, SMALLEST, check_count
+from probi.validation import LARGEST, SMALLEST
 
 T = TypeVar("T")
 Floats = NDArray[np.float64]
@@ -73,6 +73,8 @@ class Summary:
         any length and centers out of a list of 65,536 points that was fixed before. It fails to be kept with a
         probability of at most delta. Summaries that are merged share one delta if they have one seed and different
         shards, else each has its own.
+    audit_size : int, default=2500
+        Nodes of the audit sample, by which costs are estimated. The standard error falls with its root.
 
     Attributes
     ----------
@@ -132,13 +134,27 @@ class Summary:
         max_realizations: int | None = None,
         epsilon: float | None = None,
         delta: float | None = None,
+        audit_size: int = AUDIT_SIZE,
     ) -> None:
-        plan = Plan.checked(n_clusters, size, preset, max_realizations, epsilon, delta)
-        check_count("shard", shard, least=0)
-        self._set(plan, [Stream(ShardKey(int(shard), 0, 0, seed_of(random_state)), plan)], AuditSample())
+        seed = seed_of(random_state)
+        self._begin(SummaryConfig(n_clusters, size, preset, seed, shard, max_realizations, epsilon, delta, audit_size))
 
-    def _set(self, plan: Plan, streams: list[Stream], audit: AuditSample, about: dict[str, Any] | None = None) -> Self:
-        self._plan, self._state = plan, (streams, audit)
+    @classmethod
+    def from_config(cls, config: SummaryConfig) -> Self:
+        """An empty summary.
+
+        :meta private:
+        """
+        return cls.__new__(cls)._begin(config)
+
+    def _begin(self, config: SummaryConfig) -> Self:
+        stream = Stream(ShardKey(config.shard, 0, 0, config.seed), config)
+        return self._set(config, [stream], AuditSample(limit=config.audit_size))
+
+    def _set(
+        self, config: SummaryConfig, streams: list[Stream], audit: AuditSample, about: dict[str, Any] | None = None
+    ) -> Self:
+        self._config, self._state = config, (streams, audit)
         self.about: dict[str, Any] = {} if about is None else about
         # Found once for a state and forgotten when it changes.
         self._found: dict[str, Any] = {}
@@ -268,15 +284,15 @@ class Summary:
             )
 
     def _check_fits(self, other: Summary) -> None:
-        theirs_given = other._plan.parameters()
-        for name, mine in self._plan.parameters().items():
+        theirs_given = other._config.shared
+        for name, mine in self._config.shared.items():
             if mine != (theirs := theirs_given[name]):
                 raise InputError(f"Summaries with {name} {mine!r} and {theirs!r} cannot be merged: make them alike.")
         if self.n_features is not None and other.n_features is not None:
             self._check_features(other.n_features)
         for a in self._streams:
             for b in other._streams:
-                if covers(a.key, b.key, self._plan.fan_in):
+                if covers(a.key, b.key, self._config.fan_in):
                     shard = min(a.key, b.key, key=lambda key: key.height).number
                     raise InputError(
                         f"Both summaries hold shard {shard} of the same seed: nodes would count twice, or share their "
@@ -396,22 +412,27 @@ class Summary:
     @property
     def n_clusters(self) -> int:
         """Largest number of clusters it is made for."""
-        return self._plan.n_clusters
+        return self._config.n_clusters
 
     @property
     def size(self) -> int:
         """Nodes in the coreset."""
-        return self._plan.size
+        return self._config.coresets.size
 
     @property
     def preset(self) -> str:
         """Which PROBI: "default", "paper" or "theory"."""
-        return self._plan.preset
+        return self._config.preset
 
     @property
     def max_realizations(self) -> int | None:
         """Most realizations that a node keeps; None keeps all."""
-        return self._plan.max_realizations
+        return self._config.max_realizations
+
+    @property
+    def _solver_preset(self) -> str:
+        """Preset of the solver that belongs to that of the summary."""
+        return self._config.coresets.solver
 
     @property
     def n_nodes(self) -> int:
@@ -469,13 +490,9 @@ class Summary:
         return None if self._form is None else self._form[1]
 
     def __repr__(self) -> str:
-        kind = f"coreset of {self.size:,}"
-        if self.preset == "paper":
-            kind += ", as in the paper"
-        if promise := self._plan.promise:
-            kind = f"within {promise.epsilon:.3g} but for a chance of {promise.delta:.3g}"
+        kind = self._config.coresets.description
         if self.max_realizations:
-            kind += f", at most {self.max_realizations} realizations a node"
+            kind += f", at most {self.max_realizations} realizations per node"
         return (
             f"Summary({counted(self.n_nodes, 'node')} read, {self.n_retained:,} kept, "
             f"up to {counted(self.n_clusters, 'cluster')}, {kind}, mass {self.mass:,.6g})"
@@ -523,14 +540,14 @@ class Summary:
                 stream.sealed(self.coreset() if alone else final_coreset([stream])) if stream.n_nodes else stream
                 for stream in self._streams
             ]
-            return Summary.__new__(Summary)._set(self._plan, streams, self._whole_audit(), copy.deepcopy(self.about))
+            return Summary.__new__(Summary)._set(self._config, streams, self._whole_audit(), copy.deepcopy(self.about))
 
     def _snapshot(self) -> Summary:
         """The same state, which further updates of this one do not touch."""
         with self._lock:
             streams, audit = self._state
             copies = [stream.copy() for stream in streams]
-            return Summary.__new__(Summary)._set(self._plan, copies, audit, copy.deepcopy(self.about))
+            return Summary.__new__(Summary)._set(self._config, copies, audit, copy.deepcopy(self.about))
 
     __copy__ = _snapshot
 
@@ -556,7 +573,7 @@ class Summary:
         from probi.summary import file
 
         with self._lock:
-            return file.summary_to_bytes(self._plan, *self._state, self.about)
+            return file.summary_to_bytes(self._config, *self._state, self.about)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -692,10 +709,10 @@ def _open_stream(streams: list[Stream]) -> tuple[int, Stream]:
     for at, stream in enumerate(streams):
         if stream.key.height == 0:
             return at, stream
-    plan = streams[0].plan
-    first = min(streams, key=lambda stream: first_shard(stream.key, plan.fan_in)).key
+    config = streams[0].config
+    first = min(streams, key=lambda stream: first_shard(stream.key, config.fan_in)).key
     generation = 1 + max(stream.key.generation for stream in streams)
-    return len(streams), Stream(ShardKey(first_shard(first, plan.fan_in), 0, generation, first.seed), plan)
+    return len(streams), Stream(ShardKey(first_shard(first, config.fan_in), 0, generation, first.seed), config)
 
 
 def _wide(streams: list[Stream], audit: AuditSample) -> tuple[list[Stream], AuditSample]:

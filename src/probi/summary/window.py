@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from probi import _parallel
 from probi._inputs import as_nodes
 from probi._notes import counted
-from probi._random import seed_of
 from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.summary import Summary
+from probi.summary.config import SummaryConfig
 from probi.summary.periods import MOST, Periods
-from probi.summary.stream import Plan, ShardKey
+from probi.summary.stream import ShardKey
 from probi.validation import check_count
 
 # Any fan-in of merges (2 or 4) goes into powers of this one, so that groups of neighbours are those of the periods.
@@ -50,20 +50,14 @@ class Window:
         How many periods count, the latest one (which may not be over) among them.
     n_clusters : int, default=8
         Largest number of clusters to solve for later.
-    size : int, default=None
-        Nodes in the coreset of a period, and in that of all; as in :class:`Summary`.
-    preset : {"default", "paper", "theory"}, default="default"
-        As in :class:`Summary`.
-    random_state : None, int, Generator or RandomState, default=None
-        The same seed gives the same bytes, for any split of the stream into batches and any number of threads.
-    max_realizations : int, default=None
-        Most realizations that a node keeps, as in :class:`Summary`.
-    epsilon, delta : float, default=None
-        For ``preset="theory"``, as in :class:`Summary`.
     max_ahead : int, default=None
         How many periods a node may be ahead of the latest one. Nodes further ahead are set aside: they are counted in
         ``n_ahead``, a warning is given, and nothing else changes. So one wrong clock does not empty the window. None
         means ``n_periods``; a large number such as 10**9 sets no limit.
+    **summary
+        Parameters of the summary of each period, and of that of all: ``size``, ``preset``, ``random_state``,
+        ``max_realizations``, ``epsilon``, ``delta`` and ``audit_size``, as in :class:`Summary`. The same seed gives the
+        same bytes, for any split of the stream into batches and any number of threads.
 
     Attributes
     ----------
@@ -123,23 +117,20 @@ class Window:
         n_periods: int,
         *,
         n_clusters: int = 8,
-        size: int | None = None,
-        preset: str = "default",
-        random_state: Any = None,
-        max_realizations: int | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
         max_ahead: int | None = None,
+        **summary: Any,
     ) -> None:
-        plan = Plan.checked(n_clusters, size, preset, max_realizations, epsilon, delta)
+        config = SummaryConfig.taken_from(n_clusters, summary)
+        if summary:
+            raise TypeError(f"Window() got an unexpected keyword argument {next(iter(summary))!r}")
         periods = Periods.checked(period)
         _check_n_periods(n_periods, periods)
         max_ahead = _checked_max_ahead(max_ahead, int(n_periods))
-        self._set(periods, int(n_periods), max_ahead, plan, seed_of(random_state), _State({}))
+        self._set(periods, int(n_periods), max_ahead, config, _State({}))
 
-    def _set(self, periods: Periods, n_periods: int, max_ahead: int, plan: Plan, seed: int, state: _State) -> Self:
+    def _set(self, periods: Periods, n_periods: int, max_ahead: int, config: SummaryConfig, state: _State) -> Self:
         self._periods, self._n_periods, self._max_ahead = periods, n_periods, max_ahead
-        self._plan, self._seed, self._state = plan, seed, state
+        self._config, self._state = config, state
         # Merged summaries by number of periods, until the next update.
         self._found: dict[int, Summary] = {}
         self._lock = _parallel.Lock()
@@ -258,7 +249,7 @@ class Window:
         return {number: summary for number, summary in summaries.items() if number > latest - self.n_periods}
 
     def _new_summary(self, number: int) -> Summary:
-        return Summary(**self._plan.parameters(), random_state=self._seed, shard=_shard(number, self.n_periods))
+        return Summary.from_config(self._config.for_shard(_shard(number, self.n_periods)))
 
     # -- what comes out ---------------------------------------------------------------------------------------------
 
@@ -318,22 +309,22 @@ class Window:
     @property
     def n_clusters(self) -> int:
         """Largest number of clusters it is made for."""
-        return self._plan.n_clusters
+        return self._config.n_clusters
 
     @property
     def size(self) -> int:
         """Nodes in the coreset."""
-        return self._plan.size
+        return self._config.coresets.size
 
     @property
     def preset(self) -> str:
         """Which PROBI: "default", "paper" or "theory"."""
-        return self._plan.preset
+        return self._config.preset
 
     @property
     def max_realizations(self) -> int | None:
         """Most realizations that a node keeps; None keeps all."""
-        return self._plan.max_realizations
+        return self._config.max_realizations
 
     @property
     def n_nodes(self) -> int:
@@ -368,12 +359,11 @@ class Window:
         return None if latest is None else self._periods.start(latest + 1)
 
     def __repr__(self) -> str:
-        paper = ", as in the paper" if self.preset == "paper" else ""
         ahead = f", {self.n_ahead:,} too far ahead" if self.n_ahead else ""
         return (
             f"Window({counted(self.n_nodes, 'node')} in {len(self._state.summaries):,} of {self.n_periods:,} periods "
-            f"of {self._periods}, {self.n_late:,} late{ahead}, up to {counted(self.n_clusters, 'cluster')}, coreset of "
-            f"{self.size:,}{paper})"
+            f"of {self._periods}, {self.n_late:,} late{ahead}, up to {counted(self.n_clusters, 'cluster')}, "
+            f"{self._config.coresets.description})"
         )
 
     # -- copies and files -------------------------------------------------------------------------------------------
@@ -382,9 +372,7 @@ class Window:
         with self._lock:
             copies = {number: summary.__copy__() for number, summary in self._state.summaries.items()}
             state = self._state._replace(summaries=copies)
-            return Window.__new__(Window)._set(
-                self._periods, self._n_periods, self._max_ahead, self._plan, self._seed, state
-            )
+            return Window.__new__(Window)._set(self._periods, self._n_periods, self._max_ahead, self._config, state)
 
     def __deepcopy__(self, _: Any) -> Window:
         return self.__copy__()
@@ -415,8 +403,8 @@ class Window:
                 "period": self._periods.to_json(),
                 "n_periods": self.n_periods,
                 "max_ahead": self.max_ahead,
-                "plan": self._plan.parameters(),
-                "seed": self._seed,
+                "config": self._config.shared,
+                "seed": self._config.seed,
                 "latest": state.latest,
                 "n_late": state.n_late,
                 "n_ahead": state.n_ahead,
@@ -450,7 +438,9 @@ class Window:
         header, parts = window_file.unpack(bytes(data))
         header = {"max_ahead": None, "n_ahead": 0} | header  # format 1 has neither
         try:
-            plan = Plan.checked(**header["plan"])
+            # Up to format 2 it had another name, and said less.
+            given = header["config"] if "config" in header else header["plan"]
+            config = SummaryConfig(**given, seed=header["seed"])
             periods, summaries = Periods.from_json(header["period"]), {}
             _check_n_periods(header["n_periods"], periods)
             counts = (("seed", 0), ("n_late", 0), ("n_ahead", 0), ("latest", -periods.most), ("n_features", 1))
@@ -461,10 +451,10 @@ class Window:
                 raise InputError(f"This is no window that probi can read: its latest period is {header['latest']}.")
             for number, part in parts.items():
                 summaries[number] = Summary.from_bytes(part)
-                _check_belongs(summaries[number], number, plan, header)
+                _check_belongs(summaries[number], number, config, header)
             max_ahead = _checked_max_ahead(header["max_ahead"], header["n_periods"])
             state = _State(summaries, header["latest"], header["n_late"], header["n_ahead"], header["n_features"])
-            return cls.__new__(cls)._set(periods, header["n_periods"], max_ahead, plan, header["seed"], state)
+            return cls.__new__(cls)._set(periods, header["n_periods"], max_ahead, config, state)
         except (InputError, MemoryError):
             raise
         except Exception as error:
@@ -560,10 +550,10 @@ def _shard(number: int, n_periods: int) -> int:
     return number % n_shards
 
 
-def _check_belongs(summary: Summary, number: int, plan: Plan, header: dict[str, Any]) -> None:
+def _check_belongs(summary: Summary, number: int, config: SummaryConfig, header: dict[str, Any]) -> None:
     """Raise unless a summary is that of a period of this window."""
     key = ShardKey(_shard(number, header["n_periods"]), 0, 0, header["seed"])
-    fits = summary._plan == plan and [stream.key for stream in summary._streams] == [key]
+    fits = summary._config.shared == config.shared and [stream.key for stream in summary._streams] == [key]
     if not fits or not header["latest"] - header["n_periods"] < number <= header["latest"]:
         raise InputError(f"This is no window that probi can read: period {number} is not one of its own.")
     if summary.n_features not in (None, header["n_features"]):

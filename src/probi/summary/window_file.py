@@ -13,9 +13,9 @@ from typing import Any
 
 from probi.errors import InputError
 
-# 2 holds the limit for nodes from the future, and how many there were.
-FORMAT = 2
-READABLE = (1, 2)
+# 2 holds the limit for nodes from the future, and how many there were; 3 the whole config of its summaries.
+FORMAT = 3
+READABLE = (1, 2, 3)
 CHECKSUM = re.compile(rb"probi-window-sha256:([0-9a-f]{64})\Z")
 NO_CHECKSUM = b"probi-window-sha256:" + b"0" * 64
 HEADER = "window.json"

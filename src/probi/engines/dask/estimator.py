@@ -17,7 +17,7 @@ class DaskPROBI(PROBI):
 
     Parameters
     ----------
-    n_clusters, summary_size, preset, n_init, init, max_iter, tol, random_state, n_jobs, verbose
+    n_clusters, summary_size, preset, n_init, init, max_iter, tol, random_state, n_jobs, verbose, summary_params
         As in :class:`probi.PROBI`; the summary is solved in this process.
     reading : dict, default=None
         How DataFrames and files are read, as in :func:`probi.io.read`: ``{"layout": "groups", "group_size": 10}``.
@@ -53,11 +53,12 @@ class DaskPROBI(PROBI):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
+        summary_params: dict[str, Any] | None = None,
         reading: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(
             n_clusters, summary_size=summary_size, preset=preset, n_init=n_init, init=init, max_iter=max_iter, tol=tol,
-            random_state=random_state, n_jobs=n_jobs, verbose=verbose,
+            random_state=random_state, n_jobs=n_jobs, verbose=verbose, summary_params=summary_params,
         )  # fmt: skip
         self.reading = reading
 
@@ -93,7 +94,7 @@ class DaskPROBI(PROBI):
         self._start()
         self.summary_ = summarize(
             X, self.n_clusters, size=self.summary_size, preset=self.preset, random_state=self._seed,
-            **self.reading or {},
+            **self.summary_params or {}, **self.reading or {},
         )  # fmt: skip
         self.n_features_in_ = self.summary_.n_features or 0
         with _parallel.limited(self.n_jobs):

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from dask.delayed import Delayed, delayed
 
-from probi.engines._work import Files, Frame, Recipe, Task, n_first, reader_of
+from probi.engines._work import Files, Frame, Summarize, Task, n_first, reader_of
 from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.tables.to_arrays import in_order_of_ids
@@ -53,7 +53,7 @@ def parts_of_files(files: Files, task: Task, numbers: Iterable[int] | None = Non
 
 
 def _what(task: Task) -> str:
-    return "summarize" if isinstance(task, Recipe) else "assign"
+    return "summarize" if isinstance(task, Summarize) else "assign"
 
 
 def named(what: str, function: Callable[..., Any], *arguments: Any) -> Delayed:
@@ -63,8 +63,8 @@ def named(what: str, function: Callable[..., Any], *arguments: Any) -> Delayed:
     return call(*arguments, dask_key_name=name)
 
 
-def _summarize_nodes(recipe: Recipe, batches: Iterable[Nodes], number: int) -> bytes:
-    return recipe.of_nodes(batches, number)
+def _summarize_nodes(task: Summarize, batches: Iterable[Nodes], number: int) -> bytes:
+    return task.of_nodes(batches, number)
 
 
 # -- arrays -----------------------------------------------------------------------------------------------------------
@@ -105,9 +105,9 @@ def nodes_of_block(block: Any, group_size: int) -> Nodes:
     return Nodes.from_groups(block, group_size) if group_size > 1 else Nodes.from_points(block)
 
 
-def _summarize_block(recipe: Recipe, block: Any, group_size: int, number: int) -> bytes:
+def _summarize_block(task: Summarize, block: Any, group_size: int, number: int) -> bytes:
     try:
-        return recipe.of_nodes([nodes_of_block(block, group_size)], number)
+        return task.of_nodes([nodes_of_block(block, group_size)], number)
     except InputError as error:
         raise InputError(f"partition {number}: {error}") from None
 

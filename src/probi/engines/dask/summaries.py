@@ -23,7 +23,7 @@ from probi.engines._work import (
     Assign,
     Files,
     OnPart,
-    Recipe,
+    Summarize,
     finished,
     groups,
     merge,
@@ -42,20 +42,17 @@ from probi.engines.dask.parts import (
 )
 from probi.objective import assign as nearest
 from probi.summary import Summary
+from probi.summary.config import SummaryConfig
 
 
 def summarize(
     source: Any,
     n_clusters: int,
     *,
-    size: int | None = None,
-    preset: str = "default",
-    random_state: Any = None,
-    max_realizations: int | None = None,
     client: Any = None,
     part_bytes: int = PART_BYTES,
     on_part: OnPart = lambda n_done, n_parts: None,
-    **reading: Any,
+    **options: Any,
 ) -> Summary:
     """Summarise what Dask holds, or files that its workers read.
 
@@ -67,18 +64,19 @@ def summarize(
     source : dask DataFrame, Array or Bag, or paths
         An Array of points (n, d) or of nodes (n, m, d); a Bag of :class:`~probi.Nodes`; or files, folders and patterns
         as in :func:`probi.io.read`, in places that all workers see.
-    n_clusters, size, preset, random_state, max_realizations
-        As in :class:`~probi.Summary`.
+    n_clusters : int
+        Largest number of clusters to solve for later.
     client : distributed.Client, default=None
         None: the client that is active, else Dask's own scheduler in this process.
     part_bytes : int, default=67108864
         Files: how much one task reads, in bytes as the files count them: Parquet before, CSV after compression.
     on_part : callable, default does nothing
         Called with the number of parts that are done and of all of them, to show progress.
-    **reading
-        As in :func:`probi.io.read`: ``layout``, ``features``, ``id``, ``probability``, ``weight``, ``group_size``,
-        ``lonlat``, ``scale``, ``missing``, ``on_bad``, ``max_bad``,
-        ``probabilities``, ``dtype``. For an Array only ``group_size``.
+    **options
+        Parameters of :class:`~probi.Summary`: ``size``, ``preset``, ``random_state``, ``max_realizations``,
+        ``epsilon``, ``delta``, ``audit_size``. Further options of :func:`probi.io.read`: ``layout``, ``features``,
+        ``id``, ``probability``, ``weight``, ``group_size``, ``lonlat``, ``scale``, ``missing``, ``on_bad``,
+        ``max_bad``, ``probabilities``, ``dtype``. For an Array only ``group_size``.
 
     Returns
     -------
@@ -95,17 +93,17 @@ def summarize(
     >>> on_dask.summarize(points, 4, random_state=0)
     Summary(20,000 nodes read, 800 kept, up to 4 clusters, coreset of 800, mass 20,000)
     """
-    recipe = Recipe.checked(n_clusters, size, preset, random_state, max_realizations)
+    task = Summarize(SummaryConfig.taken_from(n_clusters, options))
     with _computing_on(client):
-        parts = parts_of(source, recipe, part_bytes, reading)
-    return finished(tree(parts, recipe, client, on_part), source, reading)
+        parts = parts_of(source, task, part_bytes, options)
+    return finished(tree(parts, task, client, on_part), source, options)
 
 
-def tree(leaves: list[Delayed], recipe: Recipe, client: Any, on_part: OnPart) -> bytes:
+def tree(leaves: list[Delayed], task: Summarize, client: Any, on_part: OnPart) -> bytes:
     """Merge neighbours until one is left."""
     parts = leaves
     while len(parts) > 1:
-        parts = [named("merge", merge, [parts[i] for i in group]) for group in groups(len(parts), recipe.fan_in)]
+        parts = [named("merge", merge, [parts[i] for i in group]) for group in groups(len(parts), task.fan_in)]
     found: bytes = _computed(parts[0], leaves, client, on_part)
     return found
 
@@ -177,9 +175,11 @@ def assign(
     space : Transform or dict, default=None
         With ``scale``: the scales that the centers were found with, ``summary.about["space"]``. None: they are
         estimated from this source.
-    client, part_bytes, **reading
-        As in :func:`summarize`, but for ``max_bad``, which has no meaning here: how much is left out is known only when
-        all parts are. The client is only asked for some first rows of a DataFrame.
+    client, part_bytes
+        As in :func:`summarize`; the client is only asked for some first rows of a DataFrame.
+    **reading
+        As in :func:`probi.io.read`, but for ``max_bad``, which has no meaning here: how much is left out is known only
+        when all parts are.
 
     Returns
     -------

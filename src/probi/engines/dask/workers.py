@@ -10,7 +10,7 @@ from typing import Any
 import dask.system
 from distributed import Client, LocalCluster
 
-from probi.engines._work import Engine, Files, OnPart, Recipe, Task
+from probi.engines._work import Engine, Files, OnPart, Summarize, Task
 from probi.engines.dask.parts import parts_of_files
 from probi.engines.dask.summaries import tree
 from probi.errors import InputError
@@ -27,8 +27,8 @@ class _Engine:
         n_workers = len(client.scheduler_info(-1)["workers"])
         self.where = f"Dask with {n_workers} worker{'s' * (n_workers != 1)}, {client.dashboard_link}"
 
-    def summarize(self, files: Files, recipe: Recipe, on_part: OnPart) -> bytes:
-        return tree(parts_of_files(files, recipe), recipe, self._client, on_part)
+    def summarize(self, files: Files, task: Summarize, on_part: OnPart) -> bytes:
+        return tree(parts_of_files(files, task), task, self._client, on_part)
 
     def run(self, files: Files, task: Task, numbers: range) -> list[bytes]:
         found: list[bytes] = self._client.gather(self._client.compute(parts_of_files(files, task, numbers)))

@@ -13,7 +13,7 @@ from pyspark.ml import Estimator, Model
 from pyspark.sql import DataFrame
 from pyspark.sql.types import IntegerType
 
-from probi.engines._work import Frame, Recipe, finished
+from probi.engines._work import Frame, Summarize, finished
 from probi.engines.spark.parts import how_to_read, mapped, together, with_columns
 from probi.engines.spark.summaries import merged_frame
 from probi.errors import InputError
@@ -23,6 +23,7 @@ from probi.objective import assign as nearest
 from probi.solver.result import Result
 from probi.solver.solve import solve
 from probi.summary import Summary
+from probi.summary.config import SummaryConfig
 
 
 class SparkPROBI(Estimator):
@@ -34,7 +35,7 @@ class SparkPROBI(Estimator):
         Number of centers.
     summary_size : int, default=None
         Nodes in the summary; None means 200 * n_clusters.
-    preset, n_init, random_state
+    preset, n_init, random_state, summary_params
         As in :class:`probi.PROBI`.
     prediction_col : str, default="prediction"
         Column that ``transform`` of the model adds.
@@ -61,6 +62,7 @@ class SparkPROBI(Estimator):
         preset: str = "default",
         n_init: int | None = None,
         random_state: Any = None,
+        summary_params: dict[str, Any] | None = None,
         prediction_col: str = "prediction",
         order: str | None = None,
         n_partitions: int | None = None,
@@ -68,15 +70,16 @@ class SparkPROBI(Estimator):
     ) -> None:
         super().__init__()
         self.n_clusters, self.summary_size, self.preset, self.n_init = n_clusters, summary_size, preset, n_init
-        self.random_state, self.prediction_col = random_state, prediction_col
+        self.random_state, self.summary_params, self.prediction_col = random_state, summary_params, prediction_col
         self.order, self.n_partitions, self.reading = order, n_partitions, reading
 
     def _fit(self, dataset: DataFrame) -> SparkPROBIModel:
-        recipe = Recipe.checked(self.n_clusters, self.summary_size, self.preset, self.random_state)
+        given = {"size": self.summary_size, "preset": self.preset, "random_state": self.random_state}
+        task = Summarize(SummaryConfig.taken_from(self.n_clusters, given | (self.summary_params or {})))
         how = how_to_read(dataset, self.reading, self.order)
-        data, _ = merged_frame(dataset, how, recipe, self.order, self.n_partitions)
+        data, _ = merged_frame(dataset, how, task, self.order, self.n_partitions)
         summary = finished(data, dataset, self.reading)
-        result = solve(summary, self.n_clusters, n_init=self.n_init, preset=self.preset, random_state=recipe.seed)
+        result = solve(summary, self.n_clusters, n_init=self.n_init, random_state=task.config.seed)
         return SparkPROBIModel(summary, result, how, self.prediction_col, self.order, self.n_partitions)
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame
 
-from probi.engines._work import Recipe, opened
+from probi.engines._work import Summarize, opened
 from probi.engines.spark.parts import how_to_read
 from probi.engines.spark.summaries import merged_frame
 from probi.errors import InputError
 from probi.io.node_assembler import Counts, check_left_out
 from probi.io.options import Options
 from probi.summary import Summary
+from probi.summary.config import SummaryConfig
 
 
 class StreamingSummary:
@@ -27,7 +28,7 @@ class StreamingSummary:
     ----------
     path : str or path
         File of the summary, on the machine of the driver; goes on from it if it is there.
-    n_clusters, size, preset, random_state, max_realizations, order, n_partitions, **reading
+    n_clusters, random_state, order, n_partitions, **options
         As in :func:`summarize`; ``max_bad`` is the share of all that has arrived, and a batch that exceeds it stops the
         query. If ``random_state`` is None it is 0, so that a restart goes on as before.
 
@@ -56,18 +57,15 @@ class StreamingSummary:
         path: Any,
         n_clusters: int,
         *,
-        size: int | None = None,
-        preset: str = "default",
         random_state: int | None = None,
-        max_realizations: int | None = None,
         order: str | None = None,
         n_partitions: int | None = None,
-        **reading: Any,
+        **options: Any,
     ) -> None:
         self._path = Path(path)
-        seed = 0 if random_state is None else random_state
-        self._recipe = Recipe.checked(n_clusters, size, preset, seed, max_realizations)
-        self._order, self._n_partitions, self._reading = order, n_partitions, reading
+        options["random_state"] = 0 if random_state is None else random_state
+        self._config = SummaryConfig.taken_from(n_clusters, options)
+        self._order, self._n_partitions, self._reading = order, n_partitions, options
         self._summary = Summary.load(self._path) if self._path.exists() else None
         if self._summary is not None:
             self._check_state(self._summary)
@@ -76,19 +74,17 @@ class StreamingSummary:
     def summary(self) -> Summary:
         """What has been read so far."""
         if self._summary is None:
-            return self._recipe.empty(0)
+            return Summary.from_config(self._config)
         return self._summary.__copy__()
 
     def _check_state(self, summary: Summary) -> None:
         if "stream" not in summary.about:
             raise InputError(f"{self._path} is a summary, but not of a stream. Name another file.")
-        before, wanted = summary.about["stream"]["seed"], self._recipe.seed
-        fresh = self._recipe.empty(0)
-        for name in ("n_clusters", "size", "preset", "max_realizations"):
-            if getattr(summary, name) != getattr(fresh, name):
+        before, wanted = summary.about["stream"]["seed"], self._config.seed
+        for name, value in self._config.shared.items():
+            if (known := summary._config.shared[name]) != value:
                 raise InputError(
-                    f"{self._path} has {name} {getattr(summary, name)!r}, but {getattr(fresh, name)!r} is wanted. "
-                    "Name another file to start anew."
+                    f"{self._path} has {name} {known!r}, but {value!r} is wanted. Name another file to start anew."
                 )
         if before != wanted:
             raise InputError(f"{self._path} has the seed {before}, but {wanted} is wanted. Name another file.")
@@ -117,7 +113,7 @@ class StreamingSummary:
             check_left_out(counts + new_counts, Options(**self._reading))
             summary.about["counts"] = asdict(counts + new_counts)
         summary.about["stream"] = {
-            "query": query, "batch": batch_id, "next_shard": first + n_parts, "seed": self._recipe.seed
+            "query": query, "batch": batch_id, "next_shard": first + n_parts, "seed": self._config.seed
         }  # fmt: skip
         summary.save(self._path)
         self._summary = summary
@@ -129,9 +125,9 @@ class StreamingSummary:
         """
         if not frame.take(1):
             return None, Counts(), 0
-        recipe = replace(self._recipe, first_shard=first_shard)
+        task = Summarize(self._config.for_shard(first_shard))
         how = how_to_read(frame, self._reading, self._order, space)
-        data, n_parts = merged_frame(frame, how, recipe, self._order, self._n_partitions)
+        data, n_parts = merged_frame(frame, how, task, self._order, self._n_partitions)
         summary, account = opened(data)
         return summary, account.counts, n_parts
 

@@ -22,7 +22,7 @@ from probi.engines._work import (
     Files,
     Frame,
     OnPart,
-    Recipe,
+    Summarize,
     finished,
     groups,
     merge,
@@ -32,6 +32,7 @@ from probi.engines._work import (
 from probi.engines.spark.parts import PARTS, how_to_read, part_row, parts_of_files, parts_of_frame
 from probi.errors import InputError, ProbiError
 from probi.summary import Summary
+from probi.summary.config import SummaryConfig
 
 POLL_SECONDS = 0.5
 
@@ -40,16 +41,12 @@ def summarize(
     source: Any,
     n_clusters: int,
     *,
-    size: int | None = None,
-    preset: str = "default",
-    random_state: Any = None,
-    max_realizations: int | None = None,
     order: str | None = None,
     n_partitions: int | None = None,
     session: Any = None,
     part_bytes: int = PART_BYTES,
     on_part: OnPart = lambda n_done, n_parts: None,
-    **reading: Any,
+    **options: Any,
 ) -> Summary:
     """Summarise a Spark DataFrame, or files that the executors read.
 
@@ -60,8 +57,8 @@ def summarize(
     ----------
     source : DataFrame or paths
         Files, folders and patterns are read as in :func:`probi.io.read`, and must be in places that all executors see.
-    n_clusters, size, preset, random_state, max_realizations
-        As in :class:`~probi.Summary`.
+    n_clusters : int
+        Largest number of clusters to solve for later.
     order : str, default=None
         Column that says in which order the rows of a DataFrame are, needed for the layout "groups". Its values must
         all be different.
@@ -74,10 +71,11 @@ def summarize(
         Files: how much one task reads, in bytes as the files count them: Parquet before, CSV after compression.
     on_part : callable, default does nothing
         Called with the number of parts that are done and of all of them, to show progress.
-    **reading
-        As in :func:`probi.io.read`: ``layout``, ``features``, ``id``, ``probability``, ``weight``, ``group_size``,
-        ``lonlat``, ``scale``, ``missing``, ``on_bad``, ``max_bad``,
-        ``probabilities``, ``dtype``.
+    **options
+        Parameters of :class:`~probi.Summary`: ``size``, ``preset``, ``random_state``, ``max_realizations``,
+        ``epsilon``, ``delta``, ``audit_size``. Further options of :func:`probi.io.read`: ``layout``, ``features``,
+        ``id``, ``probability``, ``weight``, ``group_size``, ``lonlat``, ``scale``, ``missing``, ``on_bad``,
+        ``max_bad``, ``probabilities``, ``dtype``.
 
     Returns
     -------
@@ -92,14 +90,14 @@ def summarize(
     >>> on_spark.summarize(frame, 2, layout="long", random_state=0)
     Summary(3 nodes read, 3 kept, up to 2 clusters, coreset of 400, mass 3)
     """
-    recipe = Recipe.checked(n_clusters, size, preset, random_state, max_realizations)
+    task = Summarize(SummaryConfig.taken_from(n_clusters, options))
     if isinstance(source, DataFrame):
-        how = how_to_read(source, reading, order)
-        data, _ = merged_frame(source, how, recipe, order, n_partitions, on_part)
+        how = how_to_read(source, options, order)
+        data, _ = merged_frame(source, how, task, order, n_partitions, on_part)
     else:
-        leaves = parts_of_files(Files.of(reader_of(source, reading), part_bytes), recipe, session)
-        data, _ = merged(leaves, recipe.fan_in, on_part)
-    return finished(data, source, reading)
+        leaves = parts_of_files(Files.of(reader_of(source, options), part_bytes), task, session)
+        data, _ = merged(leaves, task.fan_in, on_part)
+    return finished(data, source, options)
 
 
 # -- merging ----------------------------------------------------------------------------------------------------------
@@ -140,14 +138,14 @@ def merged(leaves: DataFrame, fan_in: int, on_part: OnPart = lambda n_done, n_pa
 def merged_frame(
     frame: DataFrame,
     how: Frame,
-    recipe: Recipe,
+    task: Summarize,
     order: str | None,
     n_partitions: int | None,
     on_part: OnPart = lambda n_done, n_parts: None,
 ) -> tuple[bytes, int]:
     """Bytes of one summary of a DataFrame, and the number of its parts."""
     with ExitStack() as end:
-        return merged(parts_of_frame(frame, how, recipe, order, n_partitions, end), recipe.fan_in, on_part)
+        return merged(parts_of_frame(frame, how, task, order, n_partitions, end), task.fan_in, on_part)
 
 
 @contextmanager

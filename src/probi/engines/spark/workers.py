@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from probi.engines._work import Engine, Files, OnPart, Recipe, Task
+from probi.engines._work import Engine, Files, OnPart, Summarize, Task
 from probi.engines.spark.parts import parts_of_files
 from probi.engines.spark.summaries import merged, told_plainly
 from probi.errors import InputError
@@ -22,8 +22,8 @@ class _Engine:
         context = session.sparkContext
         self.where = f"Spark {context.version} at {context.master}, {context.uiWebUrl or 'without a web page'}"
 
-    def summarize(self, files: Files, recipe: Recipe, on_part: OnPart) -> bytes:
-        return merged(parts_of_files(files, recipe, self._session), recipe.fan_in, on_part)[0]
+    def summarize(self, files: Files, task: Summarize, on_part: OnPart) -> bytes:
+        return merged(parts_of_files(files, task, self._session), task.fan_in, on_part)[0]
 
     def run(self, files: Files, task: Task, numbers: range) -> list[bytes]:
         with told_plainly():

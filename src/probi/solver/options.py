@@ -1,0 +1,55 @@
+"""How to solve: the parameters of :func:`probi.solve`, checked in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from probi._notes import counted
+from probi.errors import InputError
+from probi.nodes import Nodes
+from probi.objective import check_centers
+from probi.solver.progress import Progress
+from probi.validation import check_count
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SolveOptions:
+    """Parameters as in :func:`probi.solve`; None where the preset decides."""
+
+    n_clusters: int
+    n_init: int | None = None
+    preset: str | None = None
+    init: ArrayLike | None = None
+    max_iter: int | None = None
+    tol: float = 1e-4
+    random_state: Any = None
+    progress: Progress = field(default_factory=Progress)
+
+    def __post_init__(self) -> None:
+        check_count("n_clusters", self.n_clusters)
+        for name in ("n_init", "max_iter"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name))
+        share: Any = self.tol
+        if isinstance(share, bool) or not isinstance(share, (int, float, np.number)) or not share >= 0.0:
+            raise InputError(f"tol is {share!r}, but must be a number that is not negative.")
+        if isinstance(self.init, str):
+            raise InputError(
+                f"init is {self.init!r}, but must be centers: an array of shape (n_clusters, n_features). Leave it "
+                "out, and starts are drawn in the manner of k-means++."
+            )
+
+    def initial_centers(self, nodes: Nodes) -> Floats | None:
+        """Centers to start from; None if they are to be drawn."""
+        if self.init is None:
+            return None
+        centers = check_centers(self.init, nodes.n_features)
+        if len(centers) != self.n_clusters:
+            raise InputError(f"init has {counted(len(centers), 'center')}, but n_clusters is {self.n_clusters}.")
+        return centers

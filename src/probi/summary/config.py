@@ -1,0 +1,115 @@
+"""All that shapes a summary, checked in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from probi.errors import InputError
+
+if TYPE_CHECKING:
+    from probi.coreset.preset import Preset
+
+# Nodes in the audit sample. The standard error of a cost on Covertype is then 1.7 % of it (2,000: 1.9 %).
+AUDIT_SIZE = 2500
+
+
+@dataclass(frozen=True)
+class SummaryConfig:
+    """Parameters of a summary, as in :class:`probi.Summary`; all are checked, and what is not given is filled in.
+
+    Engines, windows and the command line pass it on whole: what it does not hold does not shape a summary. The metadata
+    of a field are those of its option on the command line.
+    """
+
+    n_clusters: int
+    size: int | None = field(
+        default=None,
+        metadata={
+            "metavar": "NODES",
+            "help": "Nodes in the summary, by default 200 per cluster.",
+        },
+    )
+    preset: str = field(
+        default="default",
+        metadata={"metavar": "PRESET", "help": "default, paper (PROBI as its authors state it) or theory."},
+    )
+    seed: int = field(
+        default=0, metadata={"min": 0, "metavar": "N", "help": "The same seed gives the same result, bit by bit."}
+    )
+    shard: int = field(
+        default=0, metadata={"min": 0, "metavar": "N", "help": "Number of this part of the data, for probi merge."}
+    )
+    max_realizations: int | None = field(
+        default=None,
+        metadata={
+            "min": 1,
+            "metavar": "N",
+            "help": "Thin nodes with more realizations when they are read; the cost's error includes it.",
+        },
+    )
+    epsilon: float | None = field(
+        default=None, metadata={"metavar": "SHARE", "help": "With --preset theory: the largest relative error."}
+    )
+    delta: float | None = field(
+        default=None, metadata={"metavar": "SHARE", "help": "With --preset theory: how often it may be exceeded."}
+    )
+    audit_size: int = field(
+        default=AUDIT_SIZE,
+        metadata={
+            "min": 1,
+            "metavar": "NODES",
+            "help": "Nodes by which costs are estimated.",
+        },
+    )
+
+    # Nodes that become one coreset, and coresets of one level that become one of the next; 0: those of the preset.
+    # In the file, so that a summary goes on as it began also where a later version would choose others.
+    leaf: int = 0
+    fan_in: int = 0
+
+    def __post_init__(self) -> None:
+        # Not at the top: the command line reads the fields above, and its --help waits for no kernel.
+        from probi.coreset.presets import PRESETS
+        from probi.validation import check_count
+
+        for name, least in (("n_clusters", 1), ("shard", 0), ("seed", 0), ("audit_size", 1), ("max_realizations", 1)):
+            value = getattr(self, name)
+            if value is not None or name != "max_realizations":
+                check_count(name, value, least=least)
+                object.__setattr__(self, name, int(value))
+        preset: Any = self.preset
+        if not isinstance(preset, str) or preset not in PRESETS:
+            raise InputError(f"preset is {self.preset!r}, but must be one of {', '.join(PRESETS)}.")
+        coresets = self.coresets
+        object.__setattr__(self, "size", None if self.size is None and self.epsilon is not None else coresets.size)
+        for name, least in (("leaf", 2 * coresets.size), ("fan_in", 2)):
+            value = getattr(self, name) or getattr(coresets, name)
+            check_count(name, value, least=least)
+            object.__setattr__(self, name, int(value))
+
+    @classmethod
+    def taken_from(cls, n_clusters: Any, options: dict[str, Any]) -> SummaryConfig:
+        """Take the parameters of a summary out of options that hold others too; ``random_state`` gives the seed."""
+        from probi._random import seed_of
+
+        seed = seed_of(options.pop("random_state", None))
+        names = {entry.name for entry in fields(cls)} - {"n_clusters", "seed"}
+        return cls(n_clusters, seed=seed, **{name: options.pop(name) for name in names & options.keys()})
+
+    @cached_property
+    def coresets(self) -> Preset:
+        """How coresets are made, and how many nodes they have."""
+        from probi.coreset.presets import PRESETS
+
+        return PRESETS[self.preset].of(self.n_clusters, self.size, self.epsilon, self.delta)
+
+    def for_shard(self, shard: int) -> SummaryConfig:
+        """The same for another part of the data."""
+        return replace(self, shard=shard)
+
+    @property
+    def shared(self) -> dict[str, Any]:
+        """What summaries must have alike to be merged: all but seed and shard."""
+        return {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.name not in ("seed", "shard")}

@@ -85,10 +85,11 @@ def test_the_lower_bound_is_the_best_one_of_the_places_on_the_way():
         shares = rng.integers(1, 9, 6) / 50
         some = [(tuple(x), p) for x, p in zip(rng.exponential(size=(6, 2)) ** 3, shares, strict=True)]
         y, best = naive.gravity_center(some), 0.0
-        for _ in range(kernels.FEW_STEPS):
+        for step in range(kernels.FEW_STEPS):
             best, before = max(best, naive.dual_lower_bound(some, y)), y
             target = naive.weiszfeld_step(some, y)
-            y = [a + kernels.RELAXATION * (b - a) for a, b in zip(y, target, strict=True)]
+            relaxation = kernels.LOOSE_RELAXATION if step else kernels.FIRST_RELAXATION
+            y = [a + relaxation * (b - a) for a, b in zip(y, target, strict=True)]
         nearest = min((x for x, _ in some), key=lambda x: math.dist(x, before))
         best = min(max(best, naive.dual_lower_bound(some, nearest)), naive.spread_at(some, nearest))
         # Out of reach but for a realization that is the median (its cost less rounding), so that all steps are made.

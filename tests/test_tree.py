@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from strategies import points
 
 from probi._kernels import tree
-from probi.coreset.importance import capped
+from probi.solver.problem import capped
 
 
 @dataclass

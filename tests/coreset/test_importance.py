@@ -13,8 +13,9 @@ from strategies import build, nodes
 
 from probi import Nodes, _parallel, expected_cost
 from probi.coreset import importance
-from probi.coreset.importance import capped, reduce
+from probi.coreset.importance import reduce
 from probi.medians import CERTIFIED_MEDIANS, SPREAD_TOL, certified_medians
+from probi.solver.problem import capped
 
 # Statistical tests have fixed seeds and allow so many standard errors: for right code and one number, one choice of
 # seeds in 15,000 would be red.

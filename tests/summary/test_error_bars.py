@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from probi import Nodes, SolverWarning, Summary, Window, expected_cost, solve
+from probi.summary import audit
 
 # Of 40 seeds, 95 % coverage gives less than 33 with a chance of 1 in 2,000, and coverage of 75 %, 1 in 6 or more.
 N_SEEDS, LEAST_COVERED = 40, 33
@@ -38,6 +39,38 @@ HOSTILE = {
 }
 
 
+def ring(n_clusters, size, radius, rng):
+    """Small clusters around the origin."""
+    angles = np.repeat(np.arange(n_clusters) * 2 * np.pi / n_clusters, size)
+    return radius * np.column_stack([np.cos(angles), np.sin(angles)]) + rng.normal(size=(len(angles), 2))
+
+
+def beside_a_heavy_node(rng):
+    """Clusters that carry the cost, but would be missed if the node of a huge mass said what is far."""
+    points = np.concatenate([rng.normal(size=(N, 2)), ring(19, 20, 300.0, rng), [[3000.0, 0.0]]])
+    nodes = Nodes.from_points(points, np.r_[np.ones(len(points) - 1), 1e9])
+    return nodes, np.array([[0.0, 0.0], [3000.0, 0.0]])
+
+
+def in_groups_far_apart(rng):
+    """The same for two groups: the distance between them would hide what is far from the middle of each."""
+    groups = [np.concatenate([rng.normal(size=(N // 2, 2)), ring(10, 6, 2000.0, rng)]) for _ in range(2)]
+    groups[1] += [1e9, 0.0]
+    return Nodes.from_points(np.concatenate(groups)), np.array([[0.0, 0.0], [1e9, 0.0]])
+
+
+def in_groups_that_take_turns(rng):
+    """Nodes of both in every leaf."""
+    nodes, centers = in_groups_far_apart(rng)
+    return nodes.take(rng.permutation(len(nodes))), centers
+
+
+def before_many_others(rng):
+    """Far nodes in the first of many leaves, where they carry all of the distance and are few."""
+    nodes = Nodes.from_points(far_nodes(rng))
+    return nodes, np.zeros((1, 2))
+
+
 def covered(truth, known):
     return abs(known.cost - truth) <= 2.0 * known.standard_error + 1e-9 * truth
 
@@ -54,6 +87,27 @@ def test_two_standard_errors_hold_the_truth(kind):
     n_covered, errors = 0, []
     for seed in range(N_SEEDS):
         summary = Summary(3, random_state=seed)
+        summary.update(nodes)
+        known = summary.evaluate(centers)
+        n_covered += covered(truth, known)
+        errors.append(abs(known.cost - truth) / truth)
+    assert n_covered >= LEAST_COVERED
+    assert np.median(errors) <= 0.03
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kind", [beside_a_heavy_node, in_groups_far_apart, in_groups_that_take_turns, before_many_others]
+)
+def test_nothing_hides_what_carries_the_cost(kind, monkeypatch):
+    if kind is before_many_others:
+        monkeypatch.setattr(audit, "AUDIT_SIZE", 250)
+    nodes, centers = kind(np.random.default_rng(3))
+    truth = expected_cost(nodes, centers)
+    n_covered, errors = 0, []
+    for seed in range(N_SEEDS):
+        small = {"size": 24, "audit_size": 250} if kind is before_many_others else {}
+        summary = Summary(3, random_state=seed, **small)
         summary.update(nodes)
         known = summary.evaluate(centers)
         n_covered += covered(truth, known)

@@ -93,3 +93,20 @@ def distances_of_pairs(points, probabilities, offsets, centers, out, start, stop
     """
     for node in range(start, stop):
         out[node] = expected_distance(points, probabilities, offsets, node, centers, node)
+
+
+@kernel
+def distances_to_places(points, places, out, start, stop):
+    """Distances of points start:stop to the first place, to the second, to the nearer of second and third, and so on.
+
+    IN   points (n, d), places (n_places, d) float64
+    OUT  out (n_places, n), columns start:stop overwritten
+    """
+    for i in range(start, stop):
+        nearest = np.inf
+        for p in range(places.shape[0]):
+            squared = squared_distance(points, i, places, p)
+            if p > 0:
+                nearest = min(nearest, squared)
+                squared = nearest
+            out[p, i] = np.sqrt(squared)

@@ -10,7 +10,7 @@ from probi._kernels import tree as kernels
 from probi.coreset.preset import Preset
 from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import GRAIN, Nodes
-from probi.solver.problem import draw
+from probi.solver.problem import capped, draw
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -169,25 +169,6 @@ def _importance(
     pieces = _parallel.ranges(len(rows), ROWS_AT_ONCE)
     _parallel.run(kernels.importance, pieces, mass, distances, cells, by_mass, by_cost, scores)
     return scores
-
-
-def capped(scores: Floats, size: int) -> tuple[NDArray[np.bool_], Floats]:
-    """Chances proportional to scores that sum to ``size``, none above 1: which are 1, and the rest (0 for those).
-
-    What is cut off at 1 goes to the others, which may lift some of them above 1: again, until none is.
-    """
-    kept = np.zeros(len(scores), bool)
-    rest = scores.copy()
-    while True:
-        room = size - np.count_nonzero(kept)
-        total = rest.sum()
-        if room <= 0 or not total > 0.0:
-            return kept, np.zeros(len(scores))
-        over = rest >= total / room
-        if not over.any():
-            return kept, rest * (room / total)
-        kept |= over
-        rest[over] = 0.0
 
 
 def _factors(mass: Floats, cells: NDArray[np.int32], kept: NDArray[np.bool_], chances: Floats, rest: Floats) -> Floats:

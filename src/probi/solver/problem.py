@@ -77,3 +77,22 @@ def draw(scores: Floats, uniforms: Floats) -> NDArray[np.int64]:
     found = np.searchsorted(total, uniforms * total[-1], side="right")
     # Rounding may push a number up to the end; the last index with a score is meant.
     return np.asarray(np.minimum(found, np.searchsorted(total, total[-1])))
+
+
+def capped(scores: Floats, size: int) -> tuple[NDArray[np.bool_], Floats]:
+    """Chances proportional to scores that sum to ``size``, none above 1: which are 1, and the rest (0 for those).
+
+    What is cut off at 1 goes to the others, which may lift some of them above 1: again, until none is.
+    """
+    kept = np.zeros(len(scores), bool)
+    rest = scores.copy()
+    while True:
+        room = size - np.count_nonzero(kept)
+        total = rest.sum()
+        if room <= 0 or not total > 0.0:
+            return kept, np.zeros(len(scores))
+        over = rest >= total / room
+        if not over.any():
+            return kept, rest * (room / total)
+        kept |= over
+        rest[over] = 0.0

@@ -8,18 +8,60 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from probi import _parallel
+from probi._kernels import geometry
 from probi.medians import SPREAD_TOL, certified_medians, measured
-from probi.nodes import Nodes
+from probi.nodes import GRAIN, Nodes
 from probi.objective import Assignment
+from probi.solver.problem import capped
 from probi.summary.config import AUDIT_SIZE
 
 Floats = NDArray[np.float64]
 
-# Nodes whose coordinates are looked at to find a typical place.
+# Nodes whose coordinates are looked at to find typical places.
 N_TYPICAL = 255
+
+# Places among the nodes of a leaf. With one, nodes that lie a bit apart vanish beside another group far away.
+N_PLACES = 3
+
+# At most every so-manieth node is left out where a typical distance is looked for.
+LEAST_A_LARGE_ONE = 8
 
 # Above this, sizes would leave float64.
 LARGEST_SIZE = 1e300
+
+
+def typical_places(points: Floats, n: int) -> Floats:
+    """The median of each coordinate, then n - 1 of the points that lie apart.
+
+    Each of them is the one in which the sum of distances to the places so far passes its half: of two groups that lie
+    apart, one in the other group.
+    """
+    places = [np.median(points, axis=0)]
+    nearest = np.full(len(points), np.inf)
+    while len(places) < n:
+        differences = points - places[-1]
+        nearest = np.minimum(nearest, np.sqrt((differences * differences).sum(axis=1)))
+        passed = np.cumsum(nearest)
+        places.append(points[np.searchsorted(passed, 0.5 * passed[-1])])
+    return np.array(places)
+
+
+def usual_sums(mass: Floats, distances: Floats) -> tuple[float, Floats]:
+    """Sum of masses, and of mass times each row of distances (m, n), without nodes that carry much of one of them.
+
+    Such a node is sure to be audited. It must not hide how far apart the others are, so it does not count, unless the
+    others have no distance at all.
+    """
+    scores = np.vstack([mass, mass * distances])
+    most = min(AUDIT_SIZE, len(mass) // LEAST_A_LARGE_ONE)
+    sums = scores.sum(axis=1)
+    large = [capped(score, most)[0] for score in scores[scores.max(axis=1) * most >= sums]]
+    if large:
+        usual = ~np.any(large, axis=0)
+        if scores[1:, usual].any():
+            sums = scores[:, usual].sum(axis=1)
+    return float(sums[0]), sums[1:]
 
 
 @dataclass(frozen=True)
@@ -31,9 +73,9 @@ class Surroundings:
     place : ndarray of shape (n_features,)
         A typical place: the median of each coordinate of nodes that came first.
     mass : float
-        Of the nodes read.
+        Of the nodes read, without those that carry much of a sum by themselves.
     distance : float
-        Sum of mass times distance to the place.
+        Sum of their mass times distance to the place.
     """
 
     place: Floats
@@ -46,26 +88,42 @@ class Surroundings:
         some = nodes[:: 1 + len(nodes) // N_TYPICAL]
         return cls(np.median(some.gravity_centers.astype(np.float64), axis=0))
 
-    def distances(self, nodes: Nodes) -> Floats:
-        """Distance of each node's median to the place."""
-        medians, _, _ = certified_medians(nodes, SPREAD_TOL)
-        differences = medians - self.place
-        return np.asarray(np.sqrt(np.einsum("ij,ij->i", differences, differences)))
+    def measured(self, leaf: Nodes) -> Floats:
+        """How far each node's median is (2, n_nodes): its distance to the place, and what its leaf says.
+
+        That is a sum of distances to the nearest of places in the leaf, each divided by its mean over the leaf. Of
+        these places the first counts alone, then the first two, and so on: a small cluster that has one of them to
+        itself is still far from those before.
+        """
+        medians, _, _ = certified_medians(leaf, SPREAD_TOL)
+        some = medians[:: 1 + len(leaf) // N_TYPICAL].astype(np.float64)
+        places = np.vstack([self.place, typical_places(some, N_PLACES)])
+        distances = np.empty((len(places), len(leaf)))
+        pieces = _parallel.ranges(len(leaf), 1 + GRAIN // places.size)
+        _parallel.run(geometry.distances_to_places, pieces, medians, places, distances)
+        mass, sums = usual_sums(leaf.mass, distances[1:])
+        found = np.vstack([distances[0], np.zeros(len(leaf))])
+        for row, total in zip(distances[1:], sums, strict=True):
+            if total > 0.0:
+                found[1] += row * min(mass / total, LARGEST_SIZE)
+        return found
 
     def after(self, nodes: Nodes, distances: Floats) -> "Surroundings":
         """Surroundings once these nodes are read, too."""
-        mass, distance = float(nodes.mass.sum()), float((nodes.mass * distances).sum())
-        return replace(self, mass=self.mass + mass, distance=self.distance + distance)
+        mass, (distance,) = usual_sums(nodes.mass, distances[:1])
+        return replace(self, mass=self.mass + mass, distance=self.distance + float(distance))
 
     def sizes(self, nodes: Nodes, distances: Floats) -> Floats:
-        """Size of each node: its mass times (1 + distance / mean distance of all nodes so far).
+        """Size of each node: its mass times (1 + distance / mean distance so far + what its leaf says).
 
         What a node costs beyond its spread is at most its mass times its distance to a center. So a node that may carry
-        much of the cost is hardly missed, and none is less likely to be audited than half of its share in the mass.
+        much of the cost is hardly missed, and none is much less likely to be audited than its share in the mass says.
         """
-        if not self.distance > 0.0:
-            return nodes.mass
-        return np.minimum(nodes.mass * (1.0 + distances * (self.mass / self.distance)), LARGEST_SIZE)
+        factors: Floats = 1.0 + distances[1]
+        if self.distance > 0.0:
+            factors += distances[0] * min(self.mass / self.distance, LARGEST_SIZE)
+        # Twice: no product of 0 and infinity.
+        return np.minimum(nodes.mass * np.minimum(factors, LARGEST_SIZE), LARGEST_SIZE)
 
     def scaled(self, factor: float) -> "Surroundings":
         """Surroundings with all weights multiplied."""

@@ -222,7 +222,7 @@ class Stream:
         return _Digest(
             nodes=part,
             totals=Totals.of(part),
-            distances=around.distances(part),
+            distances=around.measured(part),
             uniforms=self._uniforms(number + i, len(part)),
             coreset=self._reduce([part], self.key.random(REDUCE, 0, number + i), 0, number + i, *self.key.numbers),
         )
@@ -282,7 +282,7 @@ class Stream:
         if waiting is None:
             return audit
         around = self.surroundings or Surroundings.around(waiting)
-        distances = around.distances(waiting)
+        distances = around.measured(waiting)
         sizes = around.after(waiting, distances).sizes(waiting, distances)
         return audit.added(waiting, self._uniforms(self._leaf_number, len(waiting)), sizes)
 
@@ -291,7 +291,7 @@ class Stream:
         waiting, around = self.waiting(), self.surroundings
         if waiting is not None:
             around = around or Surroundings.around(waiting)
-            around = around.after(waiting, around.distances(waiting))
+            around = around.after(waiting, around.measured(waiting))
         level = max(0, len(self.levels) - 1)
         seal = Seal(self.n_nodes, self._leaf_number + (waiting is not None), level)
         if self.key.height > 0:  # a block, which does not go on

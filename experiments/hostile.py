@@ -176,5 +176,11 @@ def hostile_section(folder: Path) -> str:
                 at worst: the audit sample is not what was attacked.
             """),
             table(columns, out),
+            words("""
+                For k = 1 the default keeps 200 nodes and the paper preset the union of its levels, 612 here on average.
+                On Pareto data the root mean squared error for the center of all data is 2.4 % and 1.1 % (60 seeds); a
+                default of 612 nodes has 0.5 %. A few nodes carry the cost there: give a larger `size` for one or two
+                clusters. More cells did not help.
+            """),
         ]
     )

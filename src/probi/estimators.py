@@ -27,8 +27,11 @@ from probi.summary import Summary
 Floats = NDArray[np.float64]
 
 
-class _KMedian(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, BaseEstimator):
-    """What both estimators do once there are centers."""
+class KMedianBase(ClusterMixin, BaseEstimator):
+    """What all estimators share, also those of engines: how centers are found, and what is kept of them.
+
+    :meta private:
+    """
 
     n_clusters: int
     preset: str
@@ -40,7 +43,7 @@ class _KMedian(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, 
     n_jobs: int | None
     verbose: int
     cluster_centers_: NDArray[Any]
-    labels_: NDArray[np.int32] | None
+    labels_: Any
 
     def _solved(self, source: Nodes | Summary, random_state: Any) -> Result:
         """Solve with the parameters of the estimator; the warning of scikit-learn if clusters stay empty."""
@@ -56,6 +59,22 @@ class _KMedian(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, 
         if contradictory(result):
             warnings.warn(contradiction(result), ConvergenceWarning, stacklevel=3)
         return result
+
+    def _keep(self, result: Result) -> None:
+        self.result_ = result
+        self.cluster_centers_ = result.centers
+        self.labels_ = result.labels
+        self.cost_ = result.cost
+        self.lower_bound_ = result.lower_bound
+        self.n_iter_ = result.n_iter
+
+    def _fitted(self) -> Any:
+        check_is_fitted(self)
+        return _parallel.limited(self.n_jobs)
+
+
+class _KMedian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KMedianBase):
+    """What both estimators of data in memory do once there are centers."""
 
     def fit_predict(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> NDArray[np.int32]:
         """Find the centers and return the label of each node.
@@ -82,9 +101,8 @@ class _KMedian(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, 
         >>> probi.PLloyd(n_clusters=2, random_state=0).fit_predict(X)
         array([0, 0, 0, 0, 1, 1, 1], dtype=int32)
         """
-        self.fit(X, sample_weight=sample_weight)
-        assert self.labels_ is not None
-        return self.labels_
+        labels: NDArray[np.int32] = self.fit(X, sample_weight=sample_weight).labels_
+        return labels
 
     def predict(self, X: Any) -> NDArray[np.int32]:
         """Center with the smallest expected distance, of each node.
@@ -165,10 +183,6 @@ class _KMedian(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, 
         """
         with self._fitted():
             return -expected_cost(self._nodes(X, sample_weight), self.cluster_centers_)
-
-    def _fitted(self) -> Any:
-        check_is_fitted(self)
-        return _parallel.limited(self.n_jobs)
 
     def _nodes(self, X: Any, sample_weight: ArrayLike | None = None, reset: bool = False) -> Nodes:
         """Make nodes of what users give, and see that it has the features that were fitted."""
@@ -332,14 +346,6 @@ class PLloyd(_KMedian):
             result = self._solved(nodes, self.random_state)
         self._keep(result)
         return self
-
-    def _keep(self, result: Result) -> None:
-        self.result_ = result
-        self.cluster_centers_ = result.centers
-        self.labels_ = result.labels
-        self.cost_ = result.cost
-        self.lower_bound_ = result.lower_bound
-        self.n_iter_ = result.n_iter
 
 
 class PROBI(_KMedian):

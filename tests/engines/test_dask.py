@@ -218,11 +218,17 @@ def test_estimator():
     assert_array_equal(model.labels_.compute(), probi.assign(nodes, model.cluster_centers_))
     assert model.cost_ == pytest.approx(expected_cost(nodes, model.cluster_centers_), rel=0.05)
     assert model.n_features_in_ == 2
-    with pytest.raises(InputError, match="column"):
-        model.fit(da.ones((3, 2)), sample_weight=[1, 1, 1])
-    for wrong in (model.transform, model.score, model.partial_fit):
-        with pytest.raises(InputError, match="DaskPROBI"):
-            wrong(points)
+    assert_array_equal(model.fit_predict(da.from_array(points, chunks=(1000, 2))).compute(), model.labels_.compute())
+    # What does not work with lazy data is not there.
+    assert not any(hasattr(model, name) for name in ("transform", "score", "partial_fit"))
+
+
+def test_estimator_takes_all_parameters_of_a_summary():
+    points = da.from_array(np.random.default_rng(0).normal(size=(3000, 6, 2)), chunks=(1000, 6, 2))
+    further = {"max_realizations": 3, "audit_size": 50}
+    model = on_dask.DaskPROBI(2, summary_size=8, random_state=0, summary_params=further).fit(points)
+    assert model.summary_.max_realizations == 3
+    assert len(model.summary_.sample()) == 51
 
 
 def test_estimator_before_it_is_fitted():

@@ -7,12 +7,12 @@ from typing import Any, Self
 from numpy.typing import ArrayLike
 
 from probi import _parallel
+from probi._random import seed_of
 from probi.engines.dask.summaries import assign, summarize
-from probi.errors import InputError
-from probi.estimators import PROBI
+from probi.estimators import KMedianBase
 
 
-class DaskPROBI(PROBI):
+class DaskPROBI(KMedianBase):
     """:class:`probi.PROBI` for data that Dask holds, and for files that its workers read.
 
     Parameters
@@ -21,6 +21,7 @@ class DaskPROBI(PROBI):
         As in :class:`probi.PROBI`; the summary is solved in this process.
     reading : dict, default=None
         How DataFrames and files are read, as in :func:`probi.io.read`: ``{"layout": "groups", "group_size": 10}``.
+        Weights are a column of the data: ``{"weight": "column"}``.
 
     Attributes
     ----------
@@ -56,13 +57,20 @@ class DaskPROBI(PROBI):
         summary_params: dict[str, Any] | None = None,
         reading: dict[str, Any] | None = None,
     ) -> None:
-        super().__init__(
-            n_clusters, summary_size=summary_size, preset=preset, n_init=n_init, init=init, max_iter=max_iter, tol=tol,
-            random_state=random_state, n_jobs=n_jobs, verbose=verbose, summary_params=summary_params,
-        )  # fmt: skip
+        self.n_clusters = n_clusters
+        self.summary_size = summary_size
+        self.preset = preset
+        self.n_init = n_init
+        self.init = init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.summary_params = summary_params
         self.reading = reading
 
-    def fit(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: None = None) -> Self:
         """Summarise all partitions and solve the summary.
 
         Parameters
@@ -71,8 +79,6 @@ class DaskPROBI(PROBI):
             As in :func:`summarize`.
         y : None
             Not used.
-        sample_weight : None
-            Weights are a column of the data: ``reading={"weight": ...}``.
 
         Returns
         -------
@@ -89,16 +95,14 @@ class DaskPROBI(PROBI):
         >>> on_dask.DaskPROBI(n_clusters=4, random_state=0).fit(points).cluster_centers_.shape
         (4, 3)
         """
-        if sample_weight is not None:
-            raise InputError("Weights are a column of the data here: reading={'weight': 'column'}.")
-        self._start()
+        seed = seed_of(self.random_state)  # a Generator is asked once
         self.summary_ = summarize(
-            X, self.n_clusters, size=self.summary_size, preset=self.preset, random_state=self._seed,
+            X, self.n_clusters, size=self.summary_size, preset=self.preset, random_state=seed,
             **self.summary_params or {}, **self.reading or {},
         )  # fmt: skip
         self.n_features_in_ = self.summary_.n_features or 0
         with _parallel.limited(self.n_jobs):
-            self.result_ = self._solved(self.summary_, self._seed)
+            self._keep(self._solved(self.summary_, seed))
         self.labels_ = self.predict(X)
         return self
 
@@ -129,24 +133,3 @@ class DaskPROBI(PROBI):
         with self._fitted():
             space = self.summary_.about.get("space")
             return assign(X, self.result_.centers, **{"space": space} if space else {}, **self.reading or {})
-
-    def partial_fit(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Not here: merge summaries instead.
-
-        :meta private:
-        """
-        raise InputError("DaskPROBI is fitted at once. For more data later merge summaries: Summary.merge.")
-
-    def transform(self, X: Any) -> Any:
-        """Not here: :func:`assign` gives the two smallest distances of each node.
-
-        :meta private:
-        """
-        raise InputError("DaskPROBI does not transform. probi.engines.dask.assign gives labels and distances.")
-
-    def score(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> float:
-        """Not here: ``cost_`` is the estimate for the data that was fitted.
-
-        :meta private:
-        """
-        raise InputError("DaskPROBI has no score. cost_ is the cost of the data that was fitted, with its error.")

@@ -10,7 +10,7 @@ from strategies import build, nodes_and_centers, points, weighted_nodes_and_cent
 
 from probi import InputError, Nodes, _parallel, assign, expected_cost, expected_distances
 from probi.medians import certified_medians
-from probi.objective import Assignment
+from probi.objective import Assignment, two_nearest
 
 
 def as_lists(nodes):
@@ -164,10 +164,27 @@ def test_certain_nodes_are_plain_weighted_k_median(data):
 # -- the assignment is the argmin, to the bit -------------------------------------------------------------------------
 
 
+def assert_two_smallest(nodes, centers):
+    """Nearest and next center are those of all exact distances, to the bit; ties go to the lowest index."""
+    distances = expected_distances(nodes, centers)
+    order = np.argsort(distances, axis=1, kind="stable")[:, :2]
+    smallest = np.take_along_axis(distances, order, axis=1) / nodes.total_probabilities[:, None]
+    found = two_nearest(nodes, np.asarray(centers, np.float64))
+    assert_array_equal(found.labels, order[:, 0])
+    assert_array_equal(found.distances, smallest[:, 0])
+    if len(centers) == 1:
+        assert (found.next_labels == -1).all()
+        assert np.isinf(found.next_distances).all()
+    else:
+        assert_array_equal(found.next_labels, order[:, 1])
+        assert_array_equal(found.next_distances, smallest[:, 1])
+
+
 def check_argmin(nodes, centers):
     distances = expected_distances(nodes, centers)
     assert_array_equal(assign(nodes, centers), distances.argmin(axis=1))
     assert_allclose(expected_cost(nodes, centers), nodes.weights @ distances.min(axis=1), rtol=1e-13)
+    assert_two_smallest(nodes, centers)
 
 
 @given(weighted_nodes_and_centers())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -127,6 +127,37 @@ def total_cost(nodes: Nodes, nearest: Floats) -> float:
     return math.fsum(nodes.mass * nearest)
 
 
+class TwoNearest(NamedTuple):
+    """The nearest and the next center of each node, with the expected distances to them, given that it is there.
+
+    Where there is one center only, the next is -1, at an infinite distance.
+    """
+
+    labels: NDArray[np.int32]
+    distances: Floats
+    next_labels: NDArray[np.int32]
+    next_distances: Floats
+
+
+def two_nearest(nodes: Nodes, centers: Floats) -> TwoNearest:
+    """Find the two nearest centers of each node, exactly, without computing the distances to all."""
+    n, (relative, slack) = len(nodes), _margins(nodes)
+    labels, next_labels = np.empty(n, np.int32), np.empty(n, np.int32)
+    nearest, following = np.empty(n), np.empty(n)
+    _parallel.run(
+        assignment.two_nearest, nodes.pieces(), nodes.points, nodes.probabilities, nodes.offsets,
+        nodes.total_probabilities, nodes.gravity_centers, nodes.variances, centers, np.ascontiguousarray(centers.T),
+        relative, slack + _slack_of(centers, relative), labels, nearest, next_labels, following,
+    )  # fmt: skip
+    totals = nodes.total_probabilities
+    return TwoNearest(labels, nearest / totals, next_labels, following / totals)
+
+
+def _slack_of(centers: Floats, relative: float) -> float:
+    """Absolute rounding error of distances to centers, beside that of the nodes."""
+    return relative * math.sqrt(centers.shape[1]) * float(np.abs(centers).max())
+
+
 class Assignment:
     """Labels of nodes and bounds on their distances, kept from round to round while centers move.
 
@@ -150,7 +181,7 @@ class Assignment:
     def update(self, centers: Floats, moves: Floats, exact: bool) -> int:
         """Find the labels for centers that moved so far; return how many exact distances that took."""
         nodes = self.nodes
-        slack = self._slack + self._relative * math.sqrt(nodes.n_features) * float(np.abs(centers).max())
+        slack = self._slack + _slack_of(centers, self._relative)
         found = _parallel.run(
             assignment.reassign, self._pieces, nodes.points, nodes.probabilities, nodes.offsets,
             nodes.total_probabilities, nodes.gravity_centers, nodes.variances, centers,

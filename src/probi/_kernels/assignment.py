@@ -140,3 +140,62 @@ def _settle(
             runner_up = min(runner_up, rival / total)
     labels[node], nearest[node], other[node] = best, distance, runner_up
     return evaluations
+
+
+@kernel
+def two_nearest(
+    points, probabilities, offsets, totals, gravity, variances, centers, columns, relative, slack, labels, nearest,
+    next_labels, next_nearest, start, stop,
+):  # fmt: skip
+    """Find the nearest and the next expected center of nodes start:stop; ties go to the lowest index.
+
+    The same sandwich as in :func:`reassign`: only centers whose lower end is below the second smallest upper end are
+    computed.
+
+    IN   totals (n,) total probabilities, gravity (n, >= d), variances (n,), columns (d, k) = centers transposed,
+         relative and slack: margins that cover rounding
+    OUT  labels (n,), nearest (n,) expected distances, next_labels (n,) and next_nearest (n,) those of the next center,
+         -1 and infinite where there is none
+    RETURN the number of exact expected distances
+    """
+    k = centers.shape[0]
+    squared = np.empty((4, k))
+    evaluations = 0
+    for first in range(start, stop, 4):
+        last = stop - 1
+        squared_distances_of_four(
+            gravity, first, min(first + 1, last), min(first + 2, last), min(first + 3, last), centers, columns, squared
+        )
+        for t in range(min(4, stop - first)):
+            node = first + t
+            squared_reach = _reach_of_two(squared[t], variances[node], relative, slack)
+            best, second = -1, -1
+            distance = other = np.inf
+            for c in range(k):
+                if squared[t, c] > squared_reach:
+                    continue
+                evaluations += 1
+                rival = expected_distance(points, probabilities, offsets, node, centers, c)
+                if rival < distance:
+                    second, other = best, distance
+                    best, distance = c, rival
+                elif rival < other:
+                    second, other = c, rival
+            labels[node], nearest[node] = best, distance
+            next_labels[node], next_nearest[node] = second, other
+    return evaluations
+
+
+@part
+def _reach_of_two(squared, variance, relative, slack):
+    """Squared distance to the center of gravity beyond which a center is neither the nearest nor the next."""
+    smallest = following = np.inf
+    for c in range(squared.shape[0]):
+        if squared[c] < smallest:
+            following = smallest
+            smallest = squared[c]
+        elif squared[c] < following:
+            following = squared[c]
+    upper = np.sqrt(following + variance) * (1.0 + relative) + slack
+    reach = (upper + slack) / (1.0 - relative)
+    return reach * reach

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 
 import probi.io
 from probi import Nodes
-from probi.io import chunks
-from probi.io import csv_file as csv_reader
+from probi.io.formats import base
+from probi.io.formats import csv_file as csv_reader
 
 LAYOUTS = ("points", "groups", "long", "nested", "nested columns")
 FORMATS = ("parquet", "csv", "csv.gz", "arrow", "arrows")
@@ -113,7 +113,8 @@ def csv_text(columns, delimiter=",", line_end="\n"):
 
 def tiny(monkeypatch, rows=4, block=50):
     """Make chunks so small that nodes stand at their borders."""
-    monkeypatch.setattr(chunks, "rows_of_a_chunk", lambda table, names: rows)
+    monkeypatch.setattr(base, "MIN_ROWS", rows)
+    monkeypatch.setattr(base, "MAX_ROWS", rows)
     monkeypatch.setattr(csv_reader, "BLOCK", block)
 
 

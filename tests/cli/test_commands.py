@@ -14,7 +14,7 @@ from table_files import as_nodes, assert_same, columns_of, options_of, read_node
 import probi as library
 from probi import Nodes, Summary, expected_cost, solve
 from probi.cli.results import Results
-from probi.io.chunks import open_file
+from probi.io.formats.base import open_file
 from probi.io.options import Options
 from probi.io.reading import MEANING, as_before
 from probi.io.sources import find_sources
@@ -551,7 +551,7 @@ def test_convert_to_npy(tmp_path, capsys, layout):
 @pytest.mark.parametrize("weights", [[1.0] * 40 + [2.0] * 40, [2.0] * 40 + [1.0] * 40])
 @pytest.mark.parametrize("layout", ["points", "long", "nested"])
 def test_weights_that_begin_or_end_late_are_kept(tmp_path, capsys, monkeypatch, layout, weights):
-    monkeypatch.setattr("probi.io.chunks.MAX_ROWS", 10)
+    monkeypatch.setattr("probi.io.formats.base.MAX_ROWS", 10)
     path = write(tmp_path / "x.parquet", {"x": np.arange(80.0), "weight": weights})
     for file in ("y.parquet", "y.csv"):
         options = ("--weight", "weight", "--to", layout, "-o", tmp_path / file, "-q")

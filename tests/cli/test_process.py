@@ -55,7 +55,7 @@ def test_the_exit_code_of_the_process(path):
 SLOW = """
 import sys, time
 from probi.cli import app, console
-from probi.io import csv_file
+from probi.io.formats import csv_file
 csv_file.BLOCK = 4000
 console.PATIENCE_SECONDS = 0.0
 update = console.Progress.update

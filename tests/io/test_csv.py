@@ -9,8 +9,8 @@ from table_files import assert_same, batches_of, joined, read_nodes, write
 import probi.io
 from probi import Nodes
 from probi.errors import InputError
-from probi.io import csv_file as csv_reader
-from probi.io.csv_file import _last_line_end
+from probi.io.formats import csv_file as csv_reader
+from probi.io.formats.csv_file import _last_line_end
 
 
 @pytest.fixture(params=[1 << 22, 70, 16, 1])

@@ -31,7 +31,7 @@ from table_files import (
 import probi.io
 from probi import Nodes
 from probi.errors import InputError
-from probi.io import csv_file as csv_reader
+from probi.io.formats import csv_file as csv_reader
 from probi.io.rows import FILE
 
 

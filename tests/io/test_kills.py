@@ -18,9 +18,9 @@ DRIVER = """
 import pathlib, sys, time, types
 sys.modules["probi.cli.report_context"] = types.SimpleNamespace(write_run_report=lambda outcome, path: None)
 from probi.cli import app, console
-from probi.io import chunks, csv_file
+from probi.io.formats import base, csv_file
 csv_file.BLOCK = 2000
-chunks.MAX_ROWS = 100
+base.MAX_ROWS = 100
 pause = float(sys.argv[1])
 console.Progress.update = lambda *_: time.sleep(pause)
 

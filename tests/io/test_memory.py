@@ -17,8 +17,8 @@ MOST = 40
 
 PROGRAM = """
 import sys, probi.io
-from probi.io import chunks, csv_file
-chunks.MAX_ROWS, csv_file.BLOCK = 1 << 14, 1 << 19  # so that the short file has many, too
+from probi.io.formats import base, csv_file
+base.MAX_ROWS, csv_file.BLOCK = 1 << 14, 1 << 19  # so that the short file has many, too
 n = sum(len(nodes) for nodes in probi.io.read(sys.argv[1], layout="long"))
 peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
 print(n, int(peak.split()[1]) / 1024)

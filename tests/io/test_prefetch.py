@@ -101,7 +101,7 @@ def test_nothing_starts_before_the_first_item_is_wanted():
 
 @pytest.mark.slow
 def test_a_reader_that_is_not_read_to_its_end(tmp_path, monkeypatch):
-    monkeypatch.setattr("probi.io.csv_file.BLOCK", 64)
+    monkeypatch.setattr("probi.io.formats.csv_file.BLOCK", 64)
     path = write(tmp_path / "x.csv", {"x": [float(i) for i in range(3000)]})
     batches = probi.io.read(path).batches()
     next(batches)

@@ -79,7 +79,9 @@ def test_only_the_start_of_a_text_is_read(tmp_path, monkeypatch):
     write(tmp_path / "0.csv", {"x": [1.0]})
     write(tmp_path / "1.csv", {"x": np.arange(200_000.0)})
     read = []
-    first_block = probi.io.csv_file._first_block
-    monkeypatch.setattr("probi.io.csv_file._first_block", lambda *how: read.append(first_block(*how)) or read[-1])
+    first_block = probi.io.formats.csv_file._first_block
+    monkeypatch.setattr(
+        "probi.io.formats.csv_file._first_block", lambda *how: read.append(first_block(*how)) or read[-1]
+    )
     probi.io.read(tmp_path)
     assert max(map(len, read)) <= 1 << 12

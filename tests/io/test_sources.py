@@ -11,7 +11,8 @@ import pytest
 from table_files import read_nodes, write
 
 from probi.errors import InputError
-from probi.io.sources import ENDINGS, find_sources
+from probi.io.formats import formats_by_ending
+from probi.io.sources import find_sources
 
 
 def names(inputs, format=None):
@@ -60,10 +61,10 @@ def test_a_name_with_a_bracket_is_a_name_first(tmp_path):
     assert names(str(tmp_path / "x[1].csv")) == [("x[1].csv", "csv")]
 
 
-@pytest.mark.parametrize("ending", sorted(ENDINGS))
+@pytest.mark.parametrize("ending", sorted(formats_by_ending()))
 def test_endings(tmp_path, ending):
     (tmp_path / f"x{ending}").write_bytes(b"")
-    assert names(tmp_path / f"x{ending}") == [(f"x{ending}", ENDINGS[ending])]
+    assert names(tmp_path / f"x{ending}") == [(f"x{ending}", formats_by_ending()[ending])]
 
 
 def test_a_file_whose_name_does_not_tell_is_known_by_its_first_bytes(tmp_path):

@@ -23,7 +23,7 @@ from table_files import (
 
 import probi.io
 from probi import InputError
-from probi.io import chunks
+from probi.io.formats import npy
 from probi.io.node_assembler import Position
 from probi.io.splits import Part, cut, without_torn_nodes
 
@@ -59,7 +59,7 @@ def can_hold(format, layout):
 )
 def test_parts_are_the_whole(tmp_path, monkeypatch, layout, format):
     tiny(monkeypatch)
-    monkeypatch.setattr(chunks, "PIECE", 100)
+    monkeypatch.setattr(npy, "PIECE", 100)
     plain = some_nodes("groups" if format == "npy" and layout == "points" else layout, n=40)
     columns = columns_of(plain, layout)
     path = tmp_path / f"x.{format}"

@@ -6,14 +6,20 @@ import inspect
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from probi.engines import PART_BYTES
 from probi.errors import InputError
+from probi.io.formats import FORMATS
 from probi.io.options import MAX_BAD, MAX_NODE_ROWS, Options
 from probi.summary.config import SummaryConfig
+
+if TYPE_CHECKING:
+    FormatName = str
+else:
+    FormatName = Literal[tuple(FORMATS)]  # so that the help lists them
 
 READING = "Reading"
 ENGINES = "More than one process"
@@ -102,7 +108,7 @@ def _reading(
         bool, typer.Option("--id-per-file", help="Ids start anew in each file.", rich_help_panel=READING)
     ] = False,
     format: Annotated[
-        Literal["parquet", "csv", "ipc", "npy"] | None,
+        FormatName | None,
         typer.Option(help="By the name if not given.", rich_help_panel=READING),
     ] = None,
     delimiter: Annotated[str | None, typer.Option(help="Of CSV; guessed.", rich_help_panel=READING)] = None,

@@ -13,7 +13,8 @@ import pyarrow.types as kind
 from numpy.typing import NDArray
 
 from probi.errors import InputError
-from probi.io.chunks import COORDINATES, Chunk
+from probi.io.formats import load_format
+from probi.io.formats.base import COORDINATES, Chunk
 from probi.io.left_out import LeftOut
 from probi.io.options import Options
 from probi.io.recent_ids import Seen
@@ -133,8 +134,8 @@ class Assembly:
     id_types: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # A part may begin with another file than the first. What types a CSV file has is settled while it is read.
-        if self.reader.sources[0].format != "csv":
+        # A part may begin with another file than the first. The types of text are settled while it is read.
+        if not load_format(self.reader.sources[0].format).is_text:
             self.check_types(self.reader.schema, 0)
 
     def batches(self) -> Iterator[Batch]:

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from probi.errors import InputError
-from probi.io.chunks import TableFile, open_file, trouble_in
+from probi.io.formats import load_format
+from probi.io.formats.base import OpenOptions, TableFile, open_file, trouble_in
 from probi.io.node_assembler import KINDS_OF_IDS, Assembly, Batch, Counts, Position, check_left_out
 from probi.io.options import Options
 from probi.io.prefetch import prefetched
@@ -185,9 +186,10 @@ class Reader:
                 raise InputError(f"{self.sources[0]}: there is no row by which scales could be estimated.")
         return ReaderInfo(self.schema, self.columns, self.dtype, self.space)
 
-    def _open(self, file: int, **csv_options: Any) -> TableFile:
-        given = {name: getattr(self.options, name) for name in ("delimiter", "header", "decimal")}
-        return open_file(self.sources[file], **given, **csv_options)
+    def _open(self, file: int, schema: Any = None, max_bytes: int | None = None) -> TableFile:
+        options = self.options
+        hints = OpenOptions(options.delimiter, options.header, options.decimal, schema, max_bytes)
+        return open_file(self.sources[file], hints)
 
     def _look_at_others(self) -> None:
         """Raise if another file has not the columns of the first one: at once, not when its turn to be read has come.
@@ -197,7 +199,7 @@ class Reader:
         others = [i for i, source in enumerate(self.sources) if i and source.path is not None and source.path.is_file()]
         pool = ThreadPoolExecutor(AT_ONCE, "probi-look")
         try:
-            for _ in pool.map(lambda file: self._check_like_first(file, self._open(file, head=GLANCE)), others):
+            for _ in pool.map(lambda file: self._check_like_first(file, self._open(file, max_bytes=GLANCE)), others):
                 pass
         finally:
             pool.shutdown(cancel_futures=True)
@@ -213,7 +215,7 @@ class Reader:
         if not (opened.first.num_rows if opened.n_rows is None else opened.n_rows):
             return
         # In a text, values that do not fit are rows to skip, where that is wanted.
-        of_text = name.format == "csv"
+        of_text = load_format(name.format).is_text
         for column in columns.used if not (of_text and self.options.on_bad == "skip") else ():
             is_id = column in columns.ids and not of_text
             before, now = (_kind(schema.field(column).type, is_id) for schema in (self.schema, opened.schema))
@@ -390,7 +392,7 @@ class Reader:
             opened, self._first = self._first, None
             return opened
         # Types of CSV are guessed, and must not be guessed otherwise in another file.
-        opened = self._open(file, like=self.schema)
+        opened = self._open(file, self.schema)
         self._check_like_first(file, opened)
         return opened
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.types as kind
 from numpy.typing import NDArray
 
-from probi.io.chunks import LINE, Chunk
+from probi.io.formats.base import LINE, Chunk
 from probi.tables.to_arrays import one_chunk
 
 # A row is known by the number of its file and its number there, in one integer.

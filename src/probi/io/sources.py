@@ -9,14 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from probi.errors import InputError
+from probi.io.formats import FORMATS, format_of_bytes, format_of_name, formats_by_ending
 
-FORMATS = ("parquet", "csv", "ipc", "npy")
-ENDINGS = {
-    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".csv.gz": "csv",
-    ".tsv.gz": "csv", ".txt.gz": "csv", ".arrow": "ipc", ".arrows": "ipc", ".ipc": "ipc", ".feather": "ipc",
-    ".npy": "npy",
-}  # fmt: skip
-MAGIC = {b"PAR1": "parquet", b"ARRO": "ipc", b"\x93NUM": "npy", b"\xff\xff\xff\xff": "ipc", b"\x1f\x8b": "csv"}
 STANDARD_INPUT = "-"
 
 
@@ -63,9 +57,9 @@ def _paths(name: str, format: str | None) -> list[Path]:
     if path.is_dir():
         # Files that begin so are marks of Spark, Hive and editors, not data.
         found = [p for p in sorted(path.rglob("*")) if p.is_file() and not _is_hidden(p.relative_to(path))]
-        found = [p for p in found if format is not None or _ending(p) is not None]
+        found = [p for p in found if format is not None or format_of_name(p.name) is not None]
         if not found:
-            raise InputError(f"{name} has no file in it that ends in {', '.join(ENDINGS)}.")
+            raise InputError(f"{name} has no file in it that ends in {', '.join(formats_by_ending())}.")
         return found
     if path.exists():
         return [path]
@@ -81,23 +75,17 @@ def _is_hidden(path: Path) -> bool:
     return any(part.startswith((".", "_")) for part in path.parts)
 
 
-def _ending(path: Path) -> str | None:
-    name = path.name.lower()
-    return next((format for ending, format in ENDINGS.items() if name.endswith(ending)), None)
-
-
 def _format(path: Path) -> str:
-    known = _ending(path)
-    if known is not None:
-        return known
+    format = format_of_name(path.name)
+    if format is not None:
+        return format
     if not path.is_file():  # a pipe or a device cannot be looked at without taking from it
         return "csv"
     with path.open("rb") as file:
-        start = file.read(6)
-    for magic, format in MAGIC.items():
-        if start.startswith(magic):
-            return format
-    raise InputError(f"{path}: what format is this? Its name does not tell. Say so: format (--format).")
+        format = format_of_bytes(file.read(6))
+    if format is None:
+        raise InputError(f"{path}: what format is this? Its name does not tell. Say so: format (--format).")
+    return format
 
 
 def standard_input() -> Any:

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from probi._files import replacing, write_atomically
 from probi.errors import InputError
+from probi.io.formats import format_of_name, formats_by_ending, load_format
+from probi.io.formats.base import Format, TableWriter
 from probi.io.node_assembler import Batch
 from probi.io.rows import FILE
-from probi.io.sources import ENDINGS
 from probi.io.transform import Transform
 from probi.nodes import Nodes
 from probi.solver.result import Result
@@ -200,20 +201,20 @@ def empty_assignment_table(schema: pa.Schema, columns: Columns, ks: Sequence[int
 
 
 @contextlib.contextmanager
-def assignment_file(path: Path) -> Iterator["TableFile"]:
+def assignment_file(path: Path) -> Iterator["OutputFile"]:
     """File for tables of :func:`assignment_table`, which is there when all of them are; its name says the format."""
-    assignment_format(path)
+    format = assignment_format(path)
     with replacing(path) as temporary:
-        file = TableFile(temporary, path.name)
+        file = OutputFile(format, temporary, path.name)
         with contextlib.closing(file):
             yield file
             if file.is_empty:
                 file.write(pa.table({"row": pa.array([], pa.int64())}))
 
 
-def assignment_format(path: Path) -> str:
+def assignment_format(path: Path) -> Format:
     """Format that the name of a file of assignments asks for."""
-    return _format_to_write(path, [ending for ending, format in ENDINGS.items() if format in _WRITERS])
+    return _format_to_write(path, lambda format: format.create is not None)
 
 
 # -- nodes ------------------------------------------------------------------------------------------------------------
@@ -249,10 +250,10 @@ def write_nodes(
             yield table
 
     with replacing(path) as temporary:
-        if format == "npy":
-            n_nodes = _write_npy(temporary, batches, layout)
+        if format.write_nodes is not None:
+            n_nodes = format.write_nodes(temporary, batches, layout)
         else:
-            with contextlib.closing(TableFile(temporary, path.name)) as file:
+            with contextlib.closing(OutputFile(format, temporary, path.name)) as file:
                 for table in tables():
                     file.write(table)
         if n_nodes == 0:
@@ -260,35 +261,39 @@ def write_nodes(
     return n_nodes
 
 
-def nodes_format(path: Path) -> str:
+def nodes_format(path: Path) -> Format:
     """Format that the name of a file of nodes asks for."""
-    return _format_to_write(path, list(ENDINGS))
+    return _format_to_write(path, lambda format: format.create is not None or format.write_nodes is not None)
 
 
-def _format_to_write(path: Path, endings: Sequence[str]) -> str:
-    name = path.name.lower()
-    format = next((ENDINGS[ending] for ending in endings if name.endswith(ending)), None)
-    if format is None:
+def _format_to_write(path: Path, can_write: Callable[[Format], bool]) -> Format:
+    name = format_of_name(path.name)
+    if name is None or not can_write(load_format(name)):
+        endings = [ending for ending, name in formats_by_ending().items() if can_write(load_format(name))]
         raise InputError(f"Cannot infer a format for {path}: let its name end in one of {', '.join(endings)}.")
-    return format
+    return load_format(name)
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 
-class TableFile:
-    """A file to which tables with the same columns are written, one after the other; a name says the format."""
+class OutputFile:
+    """A file to which tables with the same columns are written, one after the other.
 
-    def __init__(self, path: Path, name: str) -> None:
-        self._path, self._name = path, name
+    ``path`` is where it is written, ``name`` what it will be called.
+    """
+
+    def __init__(self, format: Format, path: Path, name: str) -> None:
+        self._format, self._path, self._name = format, path, name.lower()
         self._schema: pa.Schema | None = None
-        self._writer: Any = None
+        self._writer: TableWriter | None = None
 
     def write(self, table: pa.Table) -> None:
         """Add a table; the types are those of the first one."""
-        if self._schema is None:
+        if self._writer is None or self._schema is None:
+            assert self._format.create is not None  # formats that cannot are refused by their names
             self._schema = table.schema
-            self._writer = _WRITERS[nodes_format(Path(self._name))](self._path, table.schema, self._name.lower())
+            self._writer = self._format.create(self._path, table.schema, self._name)
         self._writer.write_table(table.select(self._schema.names).cast(self._schema))
 
     @property
@@ -300,62 +305,6 @@ class TableFile:
         """Finish the file."""
         if self._writer is not None:
             self._writer.close()
-
-
-class _CsvWriter:
-    def __init__(self, path: Path, schema: pa.Schema, name: str) -> None:
-        self._out = pa.output_stream(path, compression="gzip" if name.endswith(".gz") else None)
-        self._delimiter = "\t" if name.endswith((".tsv", ".tsv.gz")) else ","
-        self._out.write((self._delimiter.join(map(_quoted, schema.names)) + "\n").encode())
-
-    def write_table(self, table: pa.Table) -> None:
-        options = pacsv.WriteOptions(include_header=False, delimiter=self._delimiter)
-        pacsv.write_csv(_as_text(table), self._out, options)
-
-    def close(self) -> None:
-        self._out.close()
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"' if set(name) & set(',"\t\n\r') else name
-
-
-def _as_text(table: pa.Table) -> pa.Table:
-    """Lists as JSON, which CSV has no other way to hold, and no dictionaries."""
-    for j, field in enumerate(table.schema):
-        if pa.types.is_nested(field.type):
-            values = [json.dumps(value) for value in table.column(j).to_pylist()]
-            table = table.set_column(j, field.name, pa.array(values))
-        elif pa.types.is_dictionary(field.type):
-            table = table.set_column(j, field.name, table.column(j).cast(field.type.value_type))
-    return table
-
-
-_WRITERS: dict[str, Callable[[Path, pa.Schema, str], Any]] = {
-    "parquet": lambda path, schema, name: pq.ParquetWriter(path, schema),
-    "ipc": lambda path, schema, name: pa.ipc.new_file(path, schema),
-    "csv": _CsvWriter,
-}
-
-
-def _write_npy(path: Path, batches: Iterable[Nodes], layout: str) -> int:
-    """Points (n, d), groups too, or nested (n, m, d): what an array of numbers can hold. All in memory."""
-    parts = list(batches)
-    if not parts:
-        raise InputError("There are no nodes to write.")
-    nodes = Nodes.concat(parts)
-    if layout == "long":
-        raise InputError("NPY holds numbers only: use the layout points, groups or nested, or another format.")
-    # Only to see that nothing would be lost but the ids.
-    to_table(nodes, "groups" if layout == "nested" else layout)
-    if not (nodes.weights == 1.0).all():
-        raise InputError("NPY holds points only: these nodes have weights. Use another format.")
-    array = nodes.points
-    if layout == "nested":
-        array = array.reshape(len(nodes), -1, nodes.n_features)
-    with path.open("wb") as file:
-        np.save(file, array, allow_pickle=False)
-    return len(nodes)
 
 
 def write_table(path: Path, table: pa.Table) -> None:

@@ -1,7 +1,6 @@
 """CSV of any length: blocks of whole lines, parsed by Arrow; a bad line costs a second look, not the run."""
 
 import contextlib
-import csv
 import functools
 import gzip
 import io
@@ -11,19 +10,26 @@ import zlib
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pacsv
-from numpy.typing import NDArray
 
 from probi.errors import InputError
-from probi.io.chunks import LINE, Chunk, one_piece, trouble_in
+from probi.io.formats.base import LINE, Chunk, Format, OpenOptions, one_piece, trouble_in
+from probi.io.formats.csv_values import (
+    column_names,
+    convert_cells,
+    is_number_text,
+    is_plain_integer,
+    plain_integers,
+    split_cells,
+    with_point,
+)
 from probi.io.sources import Source, standard_input
 from probi.tables.columns import Columns, is_list, is_number
-from probi.tables.to_arrays import NUMBER, PLAIN, converted_texts
 
 BLOCK = 1 << 22
 HEAD = 1 << 18  # bytes by which types are guessed
@@ -42,16 +48,9 @@ AHEAD = 2
 class CsvFile:
     """A CSV file, a gzipped one, or standard input; opened once, read once."""
 
-    def __init__(
-        self,
-        source: Source,
-        delimiter: str | None = None,
-        header: bool | None = None,
-        decimal: str | None = None,
-        like: pa.Schema | None = None,
-        head: int | None = None,
-    ) -> None:
-        self._source, self._head_size = source, min(head or HEAD, HEAD)
+    def __init__(self, source: Source, options: OpenOptions) -> None:
+        delimiter, decimal, header = options.delimiter, options.decimal, options.header
+        self._source, self._head_size = source, min(options.max_bytes or HEAD, HEAD)
         self.total = source.size
         self.pieces, self.n_rows = one_piece(source)
         self._file: Any = None
@@ -63,21 +62,21 @@ class CsvFile:
             )
         self._decimal = decimal or "."
         self._file, self._bytes = _open(source)
-        self.start = block = _first_block(self._bytes, head or BLOCK)
+        self.start = block = _first_block(self._bytes, options.max_bytes or BLOCK)
         empty = len(block) - len(block.lstrip(b"\r\n"))  # lines before the first one that says something
         self._line = 1 + block.count(b"\n", 0, empty)
         block = block[empty:]
         end = _first_line_end(block)
         self.delimiter = delimiter or _guessed_delimiter(source, block[:end], self._decimal)
-        first_line = _cells(block[:end], self.delimiter)
+        first_line = split_cells(block[:end], self.delimiter)
         self.has_header = header if header is not None else not all(map(self._is_number, first_line))
-        self.names = _names(first_line) if self.has_header else [f"x{j}" for j in range(len(first_line))]
+        self.names = column_names(first_line) if self.has_header else [f"x{j}" for j in range(len(first_line))]
         if self.has_header:
             self._line += block.count(b"\n", 0, end)
             block = block[end:]
         self._block = block
         self.decimal_commas: dict[str, str] = {}  # columns of text that look like numbers with one, and a value
-        self.schema = self._guessed_schema(block, like)
+        self.schema = self._guessed_schema(block, options.schema)
         self.first = pa.table({field.name: pa.array([], field.type) for field in self.schema})
         if block.strip():
             types = {field.name: field.type for field in self.schema}
@@ -115,10 +114,10 @@ class CsvFile:
             if self._decimal == "." and sum(bool(DECIMAL_COMMA.fullmatch(value)) for value in values) * 2 > len(values):
                 self.decimal_commas[name] = next(filter(DECIMAL_COMMA.fullmatch, values))
             return pa.string()
-        return pa.int64() if all(map(_is_plain, values)) else pa.float64()
+        return pa.int64() if all(map(is_plain_integer, values)) else pa.float64()
 
     def _is_number(self, text: str) -> bool:
-        return _is_number(text if self._decimal == "." else _with_point(text, self._decimal))
+        return is_number_text(text if self._decimal == "." else with_point(text, self._decimal))
 
     def chunks(self, columns: Columns, skip: int) -> Iterator[Chunk]:
         """Columns that play a role, from row ``skip`` on."""
@@ -173,18 +172,20 @@ class CsvFile:
             with contextlib.suppress(pa.ArrowInvalid):
                 table = self._read(data, types | dict.fromkeys(plain, pa.string()))
                 for name in plain:
-                    table = table.set_column(table.schema.get_field_index(name), name, _plain_numbers(table[name]))
+                    table = table.set_column(table.schema.get_field_index(name), name, plain_integers(table[name]))
                 return table, None
         return self._parsed_slowly(data, types)
 
     def _parsed_slowly(self, data: bytes, types: dict[str, Any]) -> tuple[pa.Table, pa.Table | None]:
         """The same with every value taken as text first: one that is no number becomes a fault, not an exception."""
+        import pyarrow.compute as pc  # 40 ms that other formats need not wait
+
         texts, ragged = self._texts(data, list(types))
         columns = {}
         unread = {} if ragged is None else {LINE: ragged}
         for name, type in types.items():
             cells = texts[name].combine_chunks()
-            columns[name], bad = _converted(cells, type, self._decimal)
+            columns[name], bad = convert_cells(cells, type, self._decimal)
             if bad.any():
                 unread[name] = pc.if_else(pa.array(bad), cells, None)
         return pa.table(columns), pa.table(unread) if unread else None
@@ -351,9 +352,6 @@ def _from_latin(column: pa.ChunkedArray) -> pa.Array:
     return pa.array([None if v is None else v.decode("utf-8").encode("latin-1") for v in values], pa.binary())
 
 
-# -- a header and types ---------------------------------------------------------------------------------------------
-
-
 def _guessed_delimiter(source: Source, line: bytes, decimal: str) -> str:
     if source.path is not None and ".tsv" in source.path.name.lower():
         return "\t"
@@ -364,97 +362,46 @@ def _guessed_delimiter(source: Source, line: bytes, decimal: str) -> str:
     return max(among, key=text.count)  # the first, a comma, where there is none
 
 
-def _cells(line: bytes, delimiter: str) -> list[str]:
-    try:
-        text = line.decode("utf-8")
-    except UnicodeDecodeError:
-        raise InputError("the header (row 0) is not text in UTF-8. Save the file as UTF-8.") from None
-    try:
-        return next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True), [])
-    except csv.Error as error:
-        raise InputError(f"the first line is no CSV: {error}.") from None
+# -- writing ----------------------------------------------------------------------------------------------------------
 
 
-def _names(cells: list[str]) -> list[str]:
-    names = [cell.strip() for cell in cells]
-    for j, name in enumerate(names):
-        if not name:
-            raise InputError(f"column {j + 1} has no name in the header (row 0). Name it.")
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise InputError(f"the column {twice[0]!r} stands twice in the header (row 0).")
-    return names
+class CsvWriter:
+    """A CSV file that is written; its name says whether it is zipped, and the delimiter."""
+
+    def __init__(self, path: Path, schema: pa.Schema, name: str) -> None:
+        self._out = pa.output_stream(path, compression="gzip" if name.endswith(".gz") else None)
+        self._delimiter = "\t" if name.endswith((".tsv", ".tsv.gz")) else ","
+        self._out.write((self._delimiter.join(map(_quoted, schema.names)) + "\n").encode())
+
+    def write_table(self, table: pa.Table) -> None:
+        """Append a table."""
+        options = pacsv.WriteOptions(include_header=False, delimiter=self._delimiter)
+        pacsv.write_csv(_as_text(table), self._out, options)
+
+    def close(self) -> None:
+        """Finish the file."""
+        self._out.close()
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"' if set(name) & set(',"\t\n\r') else name
 
 
-def _is_plain(text: str) -> bool:
-    """Whether this is a whole number of 64 bits, and written so that the number tells the text again."""
-    return len(text) < 19 and text.isascii() and text.lstrip("-").isdecimal() and str(int(text)) == text
+def _as_text(table: pa.Table) -> pa.Table:
+    """Lists as JSON, which CSV has no other way to hold, and no dictionaries."""
+    for j, field in enumerate(table.schema):
+        if pa.types.is_nested(field.type):
+            values = [json.dumps(value) for value in table.column(j).to_pylist()]
+            table = table.set_column(j, field.name, pa.array(values))
+        elif pa.types.is_dictionary(field.type):
+            table = table.set_column(j, field.name, table.column(j).cast(field.type.value_type))
+    return table
 
 
-# -- values -----------------------------------------------------------------------------------------------------------
-
-
-def _converted(texts: pa.Array, type: pa.DataType, decimal: str) -> tuple[pa.Array, NDArray[np.bool_]]:
-    """Values of a column of bytes; those that do not fit are null, and marked."""
-    if pa.types.is_list(type):
-        return _each(texts, type, lambda text: pa.scalar(json.loads(text), type).as_py())
-    try:
-        values = texts.cast(pa.string())
-        if type == pa.string():
-            return values, np.zeros(len(texts), bool)
-        values = pc.utf8_trim_whitespace(values)
-        if type == pa.int64() or decimal == ".":
-            return (_plain_numbers(values) if type == pa.int64() else values.cast(type)), np.zeros(len(texts), bool)
-    except pa.ArrowInvalid:
-        pass
-    if type == pa.string():
-        return _each(texts, type, str)
-    if type == pa.int64():
-        return converted_texts(texts, type, PLAIN, _plain_number)
-    return converted_texts(texts, type, NUMBER if decimal == "." else None, lambda text: _number(text, decimal))
-
-
-def _plain_numbers(texts: Any) -> Any:
-    """Whole numbers of texts; ArrowInvalid where one is not written the plain way."""
-    padded = pc.and_(pc.starts_with(texts, "0"), pc.greater(pc.binary_length(texts), 1))
-    if pc.any(padded).as_py() or pc.any(pc.starts_with(texts, "-0")).as_py():
-        raise pa.ArrowInvalid("A number is padded with zeros.")
-    return texts.cast(pa.int64())
-
-
-def _plain_number(text: str) -> int:
-    if not _is_plain(text.strip()):
-        raise ValueError
-    return int(text)
-
-
-def _number(text: str, decimal: str) -> float | None:
-    if "_" in text:  # which Python allows
-        raise ValueError
-    text = text if decimal == "." else _with_point(text, decimal)
-    return float(text) if text.strip() else None
-
-
-def _with_point(text: str, decimal: str) -> str:
-    """Number with a decimal point instead of another sign; a point becomes that sign, and the text no number."""
-    return text.translate(str.maketrans(f"{decimal}.", f".{decimal}"))
-
-
-def _each(texts: pa.Array, type: pa.DataType, convert: Any) -> tuple[pa.Array, NDArray[np.bool_]]:
-    values: list[Any] = []
-    bad = np.zeros(len(texts), bool)
-    for row, text in enumerate(texts.to_pylist()):
-        try:
-            values.append(None if text is None else convert(text.decode("utf-8")))
-        except (ValueError, TypeError, pa.ArrowException):
-            values.append(None)
-            bad[row] = True
-    return pa.array(values, type), bad
+FORMAT = Format(
+    endings=(".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz"),
+    magic=(b"\x1f\x8b",),
+    open=CsvFile,
+    create=CsvWriter,
+    is_text=True,
+)

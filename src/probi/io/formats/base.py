@@ -1,0 +1,159 @@
+"""What a file format is: how its files are recognised, read in tables of bounded size, and written."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from probi.errors import InputError
+from probi.io.formats import load_format
+from probi.io.sources import Source, standard_input
+from probi.nodes import Nodes
+from probi.tables.columns import Columns
+
+# Coordinates per chunk: some megabytes, so that threads have work and memory stays small.
+COORDINATES = 1 << 20
+MIN_ROWS, MAX_ROWS = 64, 1 << 17
+
+# Column of whole lines that could not be read; no column of a file has this name.
+LINE = ""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Rows of a file, as a table.
+
+    ``row`` counts rows of data from 0; ``line`` is a function from a row of the chunk to its line in a file of text;
+    ``done`` says how far in the file this is, in bytes, rows or batches. ``unread`` holds the bytes of cells that could
+    not be read, by column and row, where the table has nulls; of a line with too few or too many cells all of it and
+    the reason, in the column LINE. None: everything could be read.
+    """
+
+    table: pa.Table
+    row: int
+    unread: pa.Table | None = None
+    line: Callable[[int], int] | None = None
+    done: int = 0
+
+
+class TableFile(Protocol):
+    """An opened file."""
+
+    schema: pa.Schema
+    total: int | None  # what ``done`` ends at, if known
+    # Rows where reading may as well begin as at the start, with the bytes up to the next; one where only that is known.
+    pieces: list[tuple[int, int]]
+    n_rows: int | None  # where they are known without reading
+
+    @property
+    def first(self) -> pa.Table:
+        """Some first rows."""
+        ...
+
+    def chunks(self, columns: Columns, skip: int) -> Iterator[Chunk]:
+        """Columns that play a role, from row ``skip`` on."""
+        ...
+
+
+class TableWriter(Protocol):
+    """A file to which tables of one schema are written."""
+
+    def write_table(self, table: pa.Table) -> None:
+        """Append a table."""
+        ...
+
+    def close(self) -> None:
+        """Finish the file."""
+        ...
+
+
+@dataclass(frozen=True)
+class OpenOptions:
+    """What is known about a file before it is opened; formats that store types need none of it."""
+
+    delimiter: str | None = None
+    header: bool | None = None
+    decimal: str | None = None
+    schema: pa.Schema | None = None  # that of the first file, whose types are not inferred again
+    max_bytes: int | None = None  # for a look at the start: about as many bytes are read
+
+
+@dataclass(frozen=True)
+class Format:
+    """A file format.
+
+    ``create`` takes a temporary path, the schema, and the name that the file will have, in lower case; without it, no
+    tables of this format are written. ``write_nodes`` takes a path, batches of nodes and a layout, and returns how many
+    nodes there were; without it, nodes are written as tables.
+    """
+
+    endings: tuple[str, ...]
+    magic: tuple[bytes, ...]  # with which its files begin
+    open: Callable[[Source, OpenOptions], TableFile]
+    create: Callable[[Path, pa.Schema, str], TableWriter] | None = None
+    write_nodes: Callable[[Path, Iterable[Nodes], str], int] | None = None
+    is_text: bool = False  # types are inferred from what is read
+
+
+class trouble_in:  # noqa: N801  a context manager, named as it reads
+    """Turn what pyarrow, NumPy and the system raise about a file into an InputError with its name."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, InputError):
+            if not str(error).startswith(str(self.source)):
+                raise InputError(f"{self.source}: {error}") from None
+        elif isinstance(error, (pa.ArrowException, OSError, EOFError, ValueError)):
+            raise InputError(f"{self.source} cannot be read as {self.source.format}: {_sentence(error)}") from None
+
+
+def _sentence(error: BaseException) -> str:
+    """First sentence of a library's message, on one line."""
+    text = " ".join((error.strerror or str(error) if isinstance(error, OSError) else str(error)).split())
+    return text[:300].rstrip(".") + "."
+
+
+def open_file(source: Source, options: OpenOptions | None = None) -> TableFile:
+    """Open a file of any format; what its library complains about is an InputError that names the file."""
+    with trouble_in(source):
+        return load_format(source.format).open(source, options or OpenOptions())
+
+
+def rows_per_chunk(first: pa.Table, names: list[str]) -> int:
+    """Rows that hold about COORDINATES numbers, judged by the first ones."""
+    some = first.select(names) if first.num_rows else first
+    size = max(1, some.nbytes // 8 // max(1, some.num_rows))
+    return int(np.clip(COORDINATES // max(size, len(names)), MIN_ROWS, MAX_ROWS))
+
+
+def chunks_of(
+    tables: Iterable[tuple[pa.Table, int]], names: list[str], step: int, skip: int, row: int = 0
+) -> Iterator[Chunk]:
+    """Chunks of at most ``step`` rows from row ``skip`` on.
+
+    ``tables`` follow each other, each with how far in the file it ends; the first one begins at ``row``.
+    """
+    for table, done in tables:
+        for start in range(0, table.num_rows, step):
+            begin, end = max(start, skip - row), min(start + step, table.num_rows)
+            if begin < end:
+                yield Chunk(table.slice(begin, end - begin).select(names), row + begin, done=done)
+        row += table.num_rows
+
+
+def one_piece(source: Source) -> tuple[list[tuple[int, int]], int | None]:
+    """Pieces and number of rows of a file that tells neither."""
+    return [(0, source.size or 0)], None
+
+
+def open_stream(source: Source) -> Any:
+    """Bytes of a file or of standard input, for Arrow, from the start to the end."""
+    return pa.PythonFile(standard_input(), mode="r") if source.path is None else pa.OSFile(str(source.path))

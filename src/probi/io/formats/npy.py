@@ -1,0 +1,99 @@
+"""NPY: one array, of (rows, features) or (nodes, realizations, features), or with named fields."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from probi.errors import InputError
+from probi.io.formats.base import Chunk, Format, OpenOptions, rows_per_chunk
+from probi.io.sources import Source
+from probi.nodes import Nodes
+from probi.tables.columns import Columns
+from probi.tables.to_table import to_table
+
+# Bytes that are not divided further between workers; a row group of Parquet has about as many.
+PIECE = 1 << 23
+
+
+class NpyFile:
+    """An opened NPY file, mapped into memory."""
+
+    def __init__(self, source: Source, options: OpenOptions) -> None:
+        self._array = array = _map(source)
+        self.total: int | None = len(array)
+        self.n_rows: int | None = len(array)
+        bytes_per_row = array.nbytes // max(1, len(array))
+        step = max(1, PIECE // max(1, bytes_per_row))
+        self.pieces = [(row, min(step, len(array) - row) * bytes_per_row) for row in range(0, len(array), step)]
+        self.first = self._table(0, 100)
+        self.schema = self.first.schema
+
+    def _table(self, start: int, stop: int) -> pa.Table:
+        part = self._array[start:stop]
+        if part.dtype.names is not None:
+            return pa.table({name: _plain(part[name]) for name in part.dtype.names})
+        if part.ndim == 2:
+            return pa.table({f"x{j}": _plain(part[:, j]) for j in range(part.shape[1])})
+        _, n_each, n_features = part.shape
+        points = pa.FixedSizeListArray.from_arrays(_plain(part.reshape(-1)), n_features)
+        return pa.table({"points": pa.FixedSizeListArray.from_arrays(points, n_each)})
+
+    def chunks(self, columns: Columns, skip: int) -> Iterator[Chunk]:
+        """Columns that play a role, from row ``skip`` on."""
+        names = columns.used
+        step = rows_per_chunk(self.first, names)
+        for start in range(skip, len(self._array), step):
+            table = self._table(start, start + step).select(names)
+            yield Chunk(table, start, done=start + table.num_rows)
+
+
+def _map(source: Source) -> Any:
+    """Map the array of a file into memory; raise if it cannot be a table."""
+    if source.path is None:
+        raise InputError("NPY cannot be read from standard input. Name the file.")
+    with source.path.open("rb") as file:
+        if file.read(6) != b"\x93NUMPY":
+            raise InputError("this is no NPY file: it does not begin like one.")
+    try:
+        array = np.load(source.path, mmap_mode="r", allow_pickle=False)
+    except ValueError as error:
+        if "Python objects" in str(error):
+            raise InputError("it holds Python objects, which probi does not load: that could run code.") from None
+        raise
+    has_fields = isinstance(array, np.ndarray) and bool(array.dtype.names)
+    if not isinstance(array, np.ndarray) or array.ndim not in (1, 2, 3) or (array.ndim == 1) != has_fields:
+        raise InputError("the array must be (rows, features) or (nodes, realizations, features), or have named fields.")
+    if not has_fields and array.dtype.kind not in "fiub":
+        raise InputError(f"the array holds {array.dtype}, not numbers.")
+    return array
+
+
+def _plain(values: Any) -> pa.Array:
+    """Arrow array of a part of a mapped file, in this machine's byte order."""
+    return pa.array(np.ascontiguousarray(values, values.dtype.newbyteorder("=")))
+
+
+def _write_nodes(path: Path, batches: Iterable[Nodes], layout: str) -> int:
+    """Points (n, d), groups too, or nested (n, m, d): what an array of numbers can hold. All in memory."""
+    parts = list(batches)
+    if not parts:
+        return 0
+    nodes = Nodes.concat(parts)
+    if layout == "long":
+        raise InputError("NPY holds numbers only: use the layout points, groups or nested, or another format.")
+    # Only to see that nothing would be lost but the ids.
+    to_table(nodes, "groups" if layout == "nested" else layout)
+    if not (nodes.weights == 1.0).all():
+        raise InputError("NPY holds points only: these nodes have weights. Use another format.")
+    array = nodes.points
+    if layout == "nested":
+        array = array.reshape(len(nodes), -1, nodes.n_features)
+    with path.open("wb") as file:
+        np.save(file, array, allow_pickle=False)
+    return len(nodes)
+
+
+FORMAT = Format(endings=(".npy",), magic=(b"\x93NUM",), open=NpyFile, write_nodes=_write_nodes)

@@ -7,10 +7,12 @@ import pyarrow as pa
 import pytest
 from commands import error_line
 from commands import probi as command
-from table_files import write
+from table_files import assert_same, write
 
 import probi.io
-from probi import InputError
+from probi import InputError, Nodes
+from probi.io.formats import csv_file
+from probi.io.reader import Reader
 
 COLUMNS = {"id": [1, 1, 2], "x": [0.5, 1.0, 2.0], "p": [0.5, 0.5, 1.0]}
 OTHERS = {
@@ -79,9 +81,34 @@ def test_only_the_start_of_a_text_is_read(tmp_path, monkeypatch):
     write(tmp_path / "0.csv", {"x": [1.0]})
     write(tmp_path / "1.csv", {"x": np.arange(200_000.0)})
     read = []
-    first_block = probi.io.formats.csv_file._first_block
-    monkeypatch.setattr(
-        "probi.io.formats.csv_file._first_block", lambda *how: read.append(first_block(*how)) or read[-1]
-    )
+    first_block = csv_file._first_block
+    monkeypatch.setattr(csv_file, "_first_block", lambda *how: read.append(first_block(*how)) or read[-1])
     probi.io.read(tmp_path)
     assert max(map(len, read)) <= 1 << 12
+
+
+def test_a_second_reader_infers_nothing(tmp_path, monkeypatch):
+    write(tmp_path / "0.csv", {"id": [1, 2], "x": [1.5, 2.5]}, delimiter=";")
+    write(tmp_path / "1.csv", {"id": [3, 4], "x": [3.5, 4.5]}, delimiter="|")
+    first = probi.io.read(tmp_path)
+    expected = Nodes.concat(list(first))
+
+    def fail(*arguments):
+        raise AssertionError("inferred again")
+
+    monkeypatch.setattr(csv_file, "_guessed_delimiter", fail)
+    monkeypatch.setattr(csv_file.CsvFile, "_guessed_type", fail)
+    monkeypatch.setattr(csv_file.CsvFile, "_is_number", fail)  # which tells a header
+    second = Reader(first.sources, first.options, first.known())
+    assert_same(Nodes.concat(list(second)), expected)
+
+
+def test_the_first_lines_are_parsed_once(tmp_path, monkeypatch):
+    path = write(tmp_path / "x.csv", {"id": ["a", "b"], "x": [1.5, 2.5]})
+    parsed = []
+    read = csv_file.CsvFile._read
+    monkeypatch.setattr(csv_file.CsvFile, "_read", lambda *how: parsed.append(1) or read(*how))
+    reader = probi.io.read(path)
+    assert len(parsed) == 1
+    Reader(reader.sources, reader.options, reader.known()).opened(0)
+    assert len(parsed) == 1

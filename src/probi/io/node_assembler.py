@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from probi.errors import InputError
 from probi.io.formats import load_format
-from probi.io.formats.base import COORDINATES, Chunk
+from probi.io.formats.base import COORDINATES
 from probi.io.left_out import LeftOut
 from probi.io.options import Options
 from probi.io.recent_ids import Seen
@@ -153,7 +153,7 @@ class Assembly:
             for chunk in _up_to(opened.chunks(columns, skip), file, self.stop):
                 self.check_types(chunk.table.schema, file)
                 self.fraction = self.reader.fraction(file, chunk.done, opened.total)
-                new = Rows.of_chunk(chunk, file, columns.file, self._names[file])
+                new = chunk.of_file(file, columns.file, self._names[file])
                 if gather:
                     waiting.append(new)
                     continue
@@ -413,14 +413,13 @@ def by_kind(counts: Counts, most: int = 10) -> list[str]:
     return [f"{n:,} {name}" for name, n in kinds[:most]] + others
 
 
-def _up_to(chunks: Iterator[Chunk], file: int, stop: Position | None) -> Iterator[Chunk]:
-    """Chunks of a file, and no row of it from the stop on."""
+def _up_to(chunks: Iterator[Rows], file: int, stop: Position | None) -> Iterator[Rows]:
+    """Rows of a file, and none of it from the stop on."""
     for chunk in chunks:
-        n_left = chunk.table.num_rows if stop is None or stop.file != file else stop.row - chunk.row
-        if n_left < chunk.table.num_rows:
+        n_left = len(chunk) if stop is None or stop.file != file else stop.row - int(chunk.where[0])
+        if n_left < len(chunk):
             if n_left > 0:
-                unread = None if chunk.unread is None else chunk.unread.slice(0, n_left)
-                yield replace(chunk, table=chunk.table.slice(0, n_left), unread=unread)
+                yield chunk.cut(0, n_left)
             return
         yield chunk
 

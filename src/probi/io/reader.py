@@ -42,6 +42,7 @@ class ReaderInfo(NamedTuple):
     columns: Columns
     dtype: str
     space: Transform
+    open_options: tuple[OpenOptions, ...]  # of each file
 
 
 def read(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], **options: Any) -> Reader:
@@ -153,6 +154,8 @@ class Reader:
         given = isinstance(inputs, Sequence) and all(isinstance(entry, Source) for entry in inputs)
         self.sources: list[Source] = list(inputs) if given and inputs else find_sources(inputs, options.format)
         self._first: TableFile | None = None
+        plain = OpenOptions(options.delimiter, options.header, options.decimal)
+        self._open_options = [plain] * len(self.sources)  # filled in with what is inferred when a file is opened
         self._seen: Seen | None = None
         self.counts = Counts()
         self.schema: Any = None  # of the first file
@@ -171,7 +174,7 @@ class Reader:
             self._look_at_others()
         else:
             self._how = "none"
-            self.schema, self.columns, self.dtype, self.space = known
+            self.schema, self.columns, self.dtype, self.space, self._open_options[:] = known
         self._sizes = [source.size for source in self.sources]
 
     def known(self) -> ReaderInfo:
@@ -184,12 +187,13 @@ class Reader:
                 break
             if self._how != "none":
                 raise InputError(f"{self.sources[0]}: there is no row by which scales could be estimated.")
-        return ReaderInfo(self.schema, self.columns, self.dtype, self.space)
+        return ReaderInfo(self.schema, self.columns, self.dtype, self.space, tuple(self._open_options))
 
     def _open(self, file: int, schema: Any = None, max_bytes: int | None = None) -> TableFile:
-        options = self.options
-        hints = OpenOptions(options.delimiter, options.header, options.decimal, schema, max_bytes)
-        return open_file(self.sources[file], hints)
+        options = replace(self._open_options[file], schema=schema, max_bytes=max_bytes)
+        opened = open_file(self.sources[file], options)
+        self._open_options[file] = replace(opened.options, schema=None, max_bytes=None)
+        return opened
 
     def _look_at_others(self) -> None:
         """Raise if another file has not the columns of the first one: at once, not when its turn to be read has come.
@@ -206,14 +210,20 @@ class Reader:
 
     def _check_like_first(self, file: int, opened: TableFile) -> None:
         """Raise if a file lacks a column of the first one, or holds something else in it."""
-        name, first, columns = self.sources[file], self.sources[0], self.columns
+        name, columns = self.sources[file], self.columns
         missing = [column for column in columns.used if column not in opened.schema.names]
         if missing:
             others = [column for column in opened.schema.names if column not in self.schema.names]
             instead = f" It has {', '.join(others[:6])} instead." if others else ""
-            raise InputError(f"{name} has no column {missing[0]!r}, which {first} has.{instead}")
-        if not (opened.first.num_rows if opened.n_rows is None else opened.n_rows):
-            return
+            raise InputError(f"{name} has no column {missing[0]!r}, which {self.sources[0]} has.{instead}")
+        difference = self._difference(file, opened)
+        # In a file without rows types say nothing.
+        if difference is not None and (opened.first.num_rows if opened.n_rows is None else opened.n_rows):
+            raise InputError(difference)
+
+    def _difference(self, file: int, opened: TableFile) -> str | None:
+        """Say what a file holds in a column where the first one holds something else."""
+        name, first, columns = self.sources[file], self.sources[0], self.columns
         # In a text, values that do not fit are rows to skip, where that is wanted.
         of_text = load_format(name.format).is_text
         for column in columns.used if not (of_text and self.options.on_bad == "skip") else ():
@@ -221,12 +231,11 @@ class Reader:
             before, now = (_kind(schema.field(column).type, is_id) for schema in (self.schema, opened.schema))
             # Ids in CSV that look like numbers are text where those of the first file are.
             if None not in (before, now) and before != now and not (before == "text" and of_text):
-                raise InputError(
-                    f"{name} has {now} in column {column!r}, where {first} has {before}. Make them the same."
-                )
+                return f"{name} has {now} in column {column!r}, where {first} has {before}. Make them the same."
         if self.options.dtype is None and self._dtype_of(opened) > self.dtype:
             before = "the first rows" if name.tables is not None else str(first)
-            raise InputError(f"{name} has features in float64, but {before} in float32. Choose one: --dtype.")
+            return f"{name} has features in float64, but {before} in float32. Choose one: --dtype."
+        return None
 
     def _dtype_of(self, file: TableFile) -> str:
         """The smallest that holds the features of a file."""
@@ -236,12 +245,12 @@ class Reader:
     def _choose(self, file: TableFile) -> Columns:
         names = ("features", "id", "probability", "weight", "group_size")
         roles = {name: getattr(self.options, name) for name in names}
-        commas: dict[str, str] = getattr(file, "decimal_commas", {})  # which only CSV may have
+        commas = file.decimal_commas
         try:
             columns = choose_columns(file.schema, self.options.layout, first=file.first, **roles)
         except InputError as error:
             hint = _decimal_hint(commas)
-            if not hint and hasattr(file, "delimiter") and self.options.delimiter is None:
+            if not hint and file.delimiter is not None and self.options.delimiter is None:
                 hint = f" Cells were taken to end with {file.delimiter!r}: if that is wrong, name the --delimiter."
             raise InputError(f"{error}{hint}") from None
         numbers = {name: commas[name] for name in columns.used if name in commas and name not in columns.ids}
@@ -380,8 +389,7 @@ class Reader:
 
         :meta private:
         """
-        start = getattr(self._first, "start", b"")
-        return hashlib.sha256(start).hexdigest()
+        return hashlib.sha256(b"" if self._first is None else self._first.start).hexdigest()
 
     def opened(self, file: int) -> TableFile:
         """A file, with the columns of the first one; the first itself is opened once, as standard input can be.

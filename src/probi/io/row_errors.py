@@ -9,8 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from probi.errors import InputError
-from probi.io.formats.base import LINE
-from probi.io.rows import Rows, text_of
+from probi.io.rows import LINE, Rows, text_of
 from probi.tables.columns import Columns, is_list, is_text
 from probi.tables.to_arrays import NUMBER, converted_texts, list_lengths, number_of, numbers, one_chunk
 from probi.validation import LARGEST, LEAST_PROBABILITY, largest_sum

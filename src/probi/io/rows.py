@@ -3,7 +3,7 @@
 import bisect
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,11 +11,13 @@ import pyarrow as pa
 import pyarrow.types as kind
 from numpy.typing import NDArray
 
-from probi.io.formats.base import LINE, Chunk
 from probi.tables.to_arrays import one_chunk
 
 # A row is known by the number of its file and its number there, in one integer.
 FILE = 1 << 44
+
+# Column of whole lines that could not be read; no column of a file has this name.
+LINE = ""
 
 
 class Rejected(NamedTuple):
@@ -35,21 +37,37 @@ class Rejected(NamedTuple):
 
 @dataclass(frozen=True)
 class Rows:
-    """A table and where its rows come from."""
+    """A table and where its rows come from.
+
+    ``unread`` holds the bytes of cells that could not be read, by column and row, where the table has nulls; of a line
+    with too few or too many cells all of it and the reason, in the column LINE. None: everything could be read.
+    """
 
     table: pa.Table
-    where: NDArray[np.int64]  # (n_rows,) file * FILE + row
-    unread: pa.Table | None = None  # what could not be read of them, as in Chunk
-    lines: tuple[tuple[int, Callable[[int], int]], ...] = ()  # from where on, and a function to the line
+    where: NDArray[np.int64]  # (n_rows,) file * FILE + row, from 0 on
+    unread: pa.Table | None = None
+    lines: tuple[tuple[int, Callable[[int], int]], ...] = ()  # from where on, and a function from a row to its line
+    done: int = 0  # how far in its file the last row is, in bytes, rows or batches
 
     @classmethod
-    def of_chunk(cls, chunk: Chunk, file: int, column: str | None = None, name: str = "") -> "Rows":
-        """Rows of a part of a file, whose name stands in a column if one is given."""
-        start, table = file * FILE + chunk.row, chunk.table
-        where = np.arange(start, start + table.num_rows)
+    def starting_at(
+        cls,
+        row: int,
+        table: pa.Table,
+        done: int,
+        unread: pa.Table | None = None,
+        line: Callable[[int], int] | None = None,
+    ) -> "Rows":
+        """Rows of a file from this one on."""
+        return cls(table, np.arange(row, row + table.num_rows), unread, () if line is None else ((row, line),), done)
+
+    def of_file(self, file: int, column: str | None, name: str) -> "Rows":
+        """The same rows with the number of their file, whose name is added as a column if one is given."""
+        table, start = self.table, file * FILE
         if column is not None:
             table = table.add_column(0, column, pa.repeat(name, table.num_rows))
-        return cls(table, where, chunk.unread, () if chunk.line is None else ((start, chunk.line),))
+        lines = tuple((row + start, line) for row, line in self.lines)
+        return replace(self, table=table, where=self.where + start, lines=lines)
 
     def __len__(self) -> int:
         return len(self.where)
@@ -58,13 +76,13 @@ class Rows:
         """Rows start:stop."""
         where = self.where[start:stop]
         unread = None if self.unread is None else _unless_empty(self.unread.slice(start, stop - start))
-        return Rows(self.table.slice(start, stop - start), where, unread, self._lines_of(where))
+        return Rows(self.table.slice(start, stop - start), where, unread, self._lines_of(where), self.done)
 
     def taken(self, index: NDArray[np.int64]) -> "Rows":
         """Rows with these numbers, each at most once."""
         chosen = pa.array(index)
         unread = None if self.unread is None else _unless_empty(self.unread.take(chosen))
-        return Rows(self.table.take(chosen), self.where[index], unread, self.lines)
+        return Rows(self.table.take(chosen), self.where[index], unread, self.lines, self.done)
 
     def rejected(self, row: int, kind: str, reason: str, names: Sequence[str]) -> Rejected:
         """A row of this table with the reason why it is left out."""

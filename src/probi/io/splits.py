@@ -100,4 +100,4 @@ def _rows(reader: Reader, columns: Columns, start: Position) -> Iterator[Rows]:
     for file in range(start.file, len(reader.sources)):
         for chunk in reader.opened(file).chunks(columns, start.row if file == start.file else 0):
             kinds.check_types(chunk.table.schema, file)
-            yield Rows.of_chunk(chunk, file, columns.file, str(reader.sources[file]))
+            yield chunk.of_file(file, columns.file, str(reader.sources[file]))

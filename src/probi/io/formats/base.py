@@ -1,8 +1,9 @@
 """What a file format is: how its files are recognised, read in tables of bounded size, and written."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow as pa
 
 from probi.errors import InputError
 from probi.io.formats import load_format
+from probi.io.rows import Rows
 from probi.io.sources import Source, standard_input
 from probi.nodes import Nodes
 from probi.tables.columns import Columns
@@ -18,44 +20,53 @@ from probi.tables.columns import Columns
 COORDINATES = 1 << 20
 MIN_ROWS, MAX_ROWS = 64, 1 << 17
 
-# Column of whole lines that could not be read; no column of a file has this name.
-LINE = ""
-
 
 @dataclass(frozen=True)
-class Chunk:
-    """Rows of a file, as a table.
+class OpenOptions:
+    """What is known about a file before it is opened; formats that store types need none of it."""
 
-    ``row`` counts rows of data from 0; ``line`` is a function from a row of the chunk to its line in a file of text;
-    ``done`` says how far in the file this is, in bytes, rows or batches. ``unread`` holds the bytes of cells that could
-    not be read, by column and row, where the table has nulls; of a line with too few or too many cells all of it and
-    the reason, in the column LINE. None: everything could be read.
-    """
-
-    table: pa.Table
-    row: int
-    unread: pa.Table | None = None
-    line: Callable[[int], int] | None = None
-    done: int = 0
+    delimiter: str | None = None
+    header: bool | None = None
+    decimal: str | None = None
+    schema: pa.Schema | None = None  # that of the first file, whose types are not inferred again
+    max_bytes: int | None = None  # for a look at the start: about as many bytes are read
 
 
-class TableFile(Protocol):
-    """An opened file."""
+class TableFile:
+    """An opened file; the class of each format derives from it."""
 
     schema: pa.Schema
-    total: int | None  # what ``done`` ends at, if known
-    # Rows where reading may as well begin as at the start, with the bytes up to the next; one where only that is known.
-    pieces: list[tuple[int, int]]
-    n_rows: int | None  # where they are known without reading
+    first: pa.Table  # some first rows
+    total: int | None = None  # what ``Rows.done`` ends at, if known
+    n_rows: int | None = None  # where they are known without reading
+    # Of text: what was inferred of cells, for messages.
+    delimiter: str | None = None
+    decimal_commas: Mapping[str, str] = MappingProxyType({})  # columns that look like numbers with one, and a value
+    start: bytes = b""  # recognises an input that can be read only once
 
-    @property
-    def first(self) -> pa.Table:
-        """Some first rows."""
-        ...
+    def __init__(self, source: Source, options: OpenOptions) -> None:
+        self.source = source
+        self.options = options  # with which another reader opens it; what was inferred is filled in
+        # Rows where reading may as well begin as at the start, with the bytes up to the next.
+        self.pieces = [(0, source.size or 0)]
 
-    def chunks(self, columns: Columns, skip: int) -> Iterator[Chunk]:
-        """Columns that play a role, from row ``skip`` on."""
-        ...
+    def chunks(self, columns: Columns, skip: int) -> Iterator[Rows]:
+        """Rows from ``skip`` on, with the columns that play a role, in chunks of bounded size."""
+        names = columns.used
+        step = rows_per_chunk(self.first, names)
+        with trouble_in(self.source):
+            for row, table, done in self.tables(names, step, skip):
+                for start in range(0, table.num_rows, step):
+                    begin, end = max(start, skip - row), min(start + step, table.num_rows)
+                    if begin < end:
+                        yield Rows.starting_at(row + begin, table.slice(begin, end - begin).select(names), done)
+
+    def tables(self, names: list[str], step: int, skip: int) -> Iterator[tuple[int, pa.Table, int]]:
+        """Tables that follow each other: their first rows, the tables, and how far in the file each ends.
+
+        Rows before ``skip`` may be left out; tables should have about ``step`` rows where that is cheap.
+        """
+        raise NotImplementedError
 
 
 class TableWriter(Protocol):
@@ -68,17 +79,6 @@ class TableWriter(Protocol):
     def close(self) -> None:
         """Finish the file."""
         ...
-
-
-@dataclass(frozen=True)
-class OpenOptions:
-    """What is known about a file before it is opened; formats that store types need none of it."""
-
-    delimiter: str | None = None
-    header: bool | None = None
-    decimal: str | None = None
-    schema: pa.Schema | None = None  # that of the first file, whose types are not inferred again
-    max_bytes: int | None = None  # for a look at the start: about as many bytes are read
 
 
 @dataclass(frozen=True)
@@ -132,26 +132,6 @@ def rows_per_chunk(first: pa.Table, names: list[str]) -> int:
     some = first.select(names) if first.num_rows else first
     size = max(1, some.nbytes // 8 // max(1, some.num_rows))
     return int(np.clip(COORDINATES // max(size, len(names)), MIN_ROWS, MAX_ROWS))
-
-
-def chunks_of(
-    tables: Iterable[tuple[pa.Table, int]], names: list[str], step: int, skip: int, row: int = 0
-) -> Iterator[Chunk]:
-    """Chunks of at most ``step`` rows from row ``skip`` on.
-
-    ``tables`` follow each other, each with how far in the file it ends; the first one begins at ``row``.
-    """
-    for table, done in tables:
-        for start in range(0, table.num_rows, step):
-            begin, end = max(start, skip - row), min(start + step, table.num_rows)
-            if begin < end:
-                yield Chunk(table.slice(begin, end - begin).select(names), row + begin, done=done)
-        row += table.num_rows
-
-
-def one_piece(source: Source) -> tuple[list[tuple[int, int]], int | None]:
-    """Pieces and number of rows of a file that tells neither."""
-    return [(0, source.size or 0)], None
 
 
 def open_stream(source: Source) -> Any:

@@ -10,6 +10,8 @@ import zlib
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from probi.errors import InputError
-from probi.io.formats.base import LINE, Chunk, Format, OpenOptions, one_piece, trouble_in
+from probi.io.formats.base import Format, OpenOptions, TableFile, trouble_in
 from probi.io.formats.csv_values import (
     column_names,
     convert_cells,
@@ -28,15 +30,20 @@ from probi.io.formats.csv_values import (
     split_cells,
     with_point,
 )
+from probi.io.rows import LINE, Rows
 from probi.io.sources import Source, standard_input
 from probi.tables.columns import Columns, is_list, is_number
+from probi.tables.to_arrays import one_chunk
 
 BLOCK = 1 << 22
-HEAD = 1 << 18  # bytes by which types are guessed
+HEAD = 1 << 18  # bytes by which types are inferred
+FIRST = 1 << 16  # bytes of the first rows, by which columns get their roles
 LONGEST_LINE = 1 << 26
 DELIMITERS = ",;\t|"
 
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+
+EMPTY = pa.array([], pa.binary())
 
 # Of a line with too few or too many cells.
 LINES = pa.struct([("line", pa.binary()), ("reason", pa.string())])
@@ -45,14 +52,13 @@ LINES = pa.struct([("line", pa.binary()), ("reason", pa.string())])
 AHEAD = 2
 
 
-class CsvFile:
+class CsvFile(TableFile):
     """A CSV file, a gzipped one, or standard input; opened once, read once."""
 
     def __init__(self, source: Source, options: OpenOptions) -> None:
+        super().__init__(source, options)
         delimiter, decimal, header = options.delimiter, options.decimal, options.header
-        self._source, self._head_size = source, min(options.max_bytes or HEAD, HEAD)
         self.total = source.size
-        self.pieces, self.n_rows = one_piece(source)
         self._file: Any = None
         if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii()):
             raise InputError(f"the delimiter {delimiter!r} is not one plain character.")
@@ -75,30 +81,38 @@ class CsvFile:
             self._line += block.count(b"\n", 0, end)
             block = block[end:]
         self._block = block
-        self.decimal_commas: dict[str, str] = {}  # columns of text that look like numbers with one, and a value
-        self.schema = self._guessed_schema(block, options.schema)
-        self.first = pa.table({field.name: pa.array([], field.type) for field in self.schema})
-        if block.strip():
-            types = {field.name: field.type for field in self.schema}
-            self.first = self._parsed(_head(block, min(self._head_size, 1 << 16)), types)[0]
+        self.options = replace(options, delimiter=self.delimiter, header=self.has_header, max_bytes=None)
+        self.decimal_commas: dict[str, str] = {}
+        self.schema = self._schema(options.schema)
 
     def __del__(self) -> None:
         self.close()
 
     def close(self) -> None:
         """Close the file, but never standard input."""
-        if self._file is not None and self._source.path is not None:
+        if self._file is not None and self.source.path is not None:
             self._file.close()
 
-    def _guessed_schema(self, block: bytes, like: pa.Schema | None) -> pa.Schema:
-        """Types by the first block: whole numbers, numbers, lists (as JSON), text; or those of another file."""
-        types = dict.fromkeys(self.names, pa.float64())
-        if block.strip():
-            table, _ = self._texts(_head(block, self._head_size), self.names)
-            types = {name: self._guessed_type(table[name].combine_chunks(), name) for name in self.names}
-        if like is not None:
-            types |= {field.name: field.type for field in like if field.name in types}
-        return pa.schema(list(types.items()))
+    @cached_property
+    def _head(self) -> pa.Table:
+        """The first lines as bytes: what types are inferred from."""
+        head = _first_lines(self._block, HEAD)
+        return self._texts(head, self.names)[0] if head.strip() else pa.table(dict.fromkeys(self.names, EMPTY))
+
+    @cached_property
+    def first(self) -> pa.Table:
+        """Some first rows."""
+        n_rows = max(1, self._block.count(b"\n", 0, FIRST))
+        cells = self._head.slice(0, n_rows)
+        columns = [convert_cells(one_chunk(cells[field.name]), field.type, self._decimal)[0] for field in self.schema]
+        return pa.table(columns, self.schema)
+
+    def _schema(self, known: pa.Schema | None) -> pa.Schema:
+        """Types by the first lines: whole numbers, numbers, lists (as JSON), text; or those of another file."""
+        if known is not None:
+            types = {field.name: field.type for field in known}
+            return pa.schema([(name, types.get(name, pa.string())) for name in self.names])
+        return pa.schema([(name, self._guessed_type(one_chunk(self._head[name]), name)) for name in self.names])
 
     def _guessed_type(self, texts: pa.Array, name: str) -> pa.DataType:
         """Type that fits most values: a few bad ones in the first block must not turn numbers into text."""
@@ -119,7 +133,7 @@ class CsvFile:
     def _is_number(self, text: str) -> bool:
         return is_number_text(text if self._decimal == "." else with_point(text, self._decimal))
 
-    def chunks(self, columns: Columns, skip: int) -> Iterator[Chunk]:
+    def chunks(self, columns: Columns, skip: int) -> Iterator[Rows]:
         """Columns that play a role, from row ``skip`` on."""
         row, line = 0, self._line
         types = {name: self.schema.field(name).type for name in columns.used}
@@ -130,17 +144,17 @@ class CsvFile:
             for name, type in types.items()
             if is_number(type) and not (name in columns.ids and type == pa.int64())
         }
-        with trouble_in(self._source), contextlib.closing(self), ThreadPoolExecutor(AHEAD, "probi-csv") as pool:
+        with trouble_in(self.source), contextlib.closing(self), ThreadPoolExecutor(AHEAD, "probi-csv") as pool:
             for data, done, parsed in _in_order(pool, self._blocks(), lambda data: self._parsed(data, types)):
                 table, unread = parsed
                 before = min(max(0, skip - row), table.num_rows)
                 if table.num_rows > before:
-                    yield Chunk(
-                        table.slice(before),
+                    yield Rows.starting_at(
                         row + before,
+                        table.slice(before),
+                        done,
                         None if unread is None else unread.slice(before),
                         _line_finder(data, line, before),
-                        done,
                     )
                 row += table.num_rows
                 line += data.count(b"\n")
@@ -165,7 +179,7 @@ class CsvFile:
     # -- a block ------------------------------------------------------------------------------------------------------
 
     def _parsed(self, data: bytes, types: dict[str, Any]) -> tuple[pa.Table, pa.Table | None]:
-        """Table of a block, and what could not be read of it, as in Chunk."""
+        """Table of a block, and what could not be read of it, as in Rows."""
         if not any(is_list(type) for type in types.values()):
             # Whole numbers that are read as such are ids: 007 must not become 7.
             plain = [name for name, type in types.items() if type == pa.int64()]
@@ -318,7 +332,7 @@ def _first_line_end(data: bytes) -> int:
     return len(data)
 
 
-def _head(block: bytes, size: int) -> bytes:
+def _first_lines(block: bytes, size: int) -> bytes:
     """Whole lines from the start: about as many bytes, but one line at least."""
     return block[: max(_last_line_end(block[:size]), _first_line_end(block))]
 

@@ -7,25 +7,15 @@ from typing import Any
 import pyarrow as pa
 
 from probi.errors import InputError
-from probi.io.formats.base import (
-    Chunk,
-    Format,
-    OpenOptions,
-    chunks_of,
-    one_piece,
-    open_stream,
-    rows_per_chunk,
-    trouble_in,
-)
+from probi.io.formats.base import Format, OpenOptions, TableFile, open_stream
 from probi.io.sources import Source
-from probi.tables.columns import Columns
 
 
-class IpcFile:
+class IpcFile(TableFile):
     """An opened file or stream of Arrow."""
 
     def __init__(self, source: Source, options: OpenOptions) -> None:
-        self._source = source
+        super().__init__(source, options)
         self._file: Any = None
         self._stream: Any = None
         is_file = source.path is not None and source.path.is_file()
@@ -40,7 +30,6 @@ class IpcFile:
         self.schema = (self._file or self._stream).schema
         if b"probi" in (self.schema.metadata or {}):
             raise InputError("this is a summary, not a table of nodes. Use probi solve, merge, evaluate or info.")
-        self.pieces, self.n_rows = one_piece(source)
         self._head: list[pa.RecordBatch] = []
         if self._file is not None:
             self.total = self._file.num_record_batches  # rows are told only by reading, and unzipping, all of it
@@ -54,20 +43,16 @@ class IpcFile:
             batch.validate(full=True)
         self.first = pa.Table.from_batches([batch.slice(0, 1000) for batch in head], self.schema)
 
-    def chunks(self, columns: Columns, skip: int) -> Iterator[Chunk]:
-        """Columns that play a role, from row ``skip`` on."""
-        names = columns.used
-        with trouble_in(self._source):
-            yield from chunks_of(self._tables(), names, rows_per_chunk(self.first, names), skip)
-
-    def _tables(self) -> Iterator[tuple[pa.Table, int]]:
+    def tables(self, names: list[str], step: int, skip: int) -> Iterator[tuple[int, pa.Table, int]]:
+        """All batches; how far each is in the file counts batches, or bytes of a stream."""
+        row = 0
         for batch, done in self._batches():
             # Offsets that point anywhere would be followed: Arrow trusts what it reads until it is told not to.
             batch.validate(full=True)
-            yield pa.Table.from_batches([batch]), done
+            yield row, pa.Table.from_batches([batch]), done
+            row += batch.num_rows
 
     def _batches(self) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """Batches, and how far in the file each ends: in batches, or of a stream in bytes."""
         if self._file is not None:
             for i in range(self._file.num_record_batches):
                 yield self._file.get_batch(i), i + 1

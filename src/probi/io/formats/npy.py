@@ -8,23 +8,22 @@ import numpy as np
 import pyarrow as pa
 
 from probi.errors import InputError
-from probi.io.formats.base import Chunk, Format, OpenOptions, rows_per_chunk
+from probi.io.formats.base import Format, OpenOptions, TableFile
 from probi.io.sources import Source
 from probi.nodes import Nodes
-from probi.tables.columns import Columns
 from probi.tables.to_table import to_table
 
 # Bytes that are not divided further between workers; a row group of Parquet has about as many.
 PIECE = 1 << 23
 
 
-class NpyFile:
+class NpyFile(TableFile):
     """An opened NPY file, mapped into memory."""
 
     def __init__(self, source: Source, options: OpenOptions) -> None:
+        super().__init__(source, options)
         self._array = array = _map(source)
-        self.total: int | None = len(array)
-        self.n_rows: int | None = len(array)
+        self.total = self.n_rows = len(array)
         bytes_per_row = array.nbytes // max(1, len(array))
         step = max(1, PIECE // max(1, bytes_per_row))
         self.pieces = [(row, min(step, len(array) - row) * bytes_per_row) for row in range(0, len(array), step)]
@@ -41,13 +40,10 @@ class NpyFile:
         points = pa.FixedSizeListArray.from_arrays(_plain(part.reshape(-1)), n_features)
         return pa.table({"points": pa.FixedSizeListArray.from_arrays(points, n_each)})
 
-    def chunks(self, columns: Columns, skip: int) -> Iterator[Chunk]:
-        """Columns that play a role, from row ``skip`` on."""
-        names = columns.used
-        step = rows_per_chunk(self.first, names)
+    def tables(self, names: list[str], step: int, skip: int) -> Iterator[tuple[int, pa.Table, int]]:
+        """Tables of ``step`` rows, from row ``skip`` on."""
         for start in range(skip, len(self._array), step):
-            table = self._table(start, start + step).select(names)
-            yield Chunk(table, start, done=start + table.num_rows)
+            yield start, self._table(start, start + step), min(start + step, len(self._array))
 
 
 def _map(source: Source) -> Any:

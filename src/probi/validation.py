@@ -3,7 +3,7 @@
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,29 @@ SMALLEST = 1e-140
 
 # Products of smaller probabilities and distances, and quotients, lose their digits.
 LEAST_PROBABILITY = 1e-140
+
+
+class Range(NamedTuple):
+    """Valid values, both ends included; NaN is never valid.
+
+    One definition of each rule serves those who raise the first error and those who list them all.
+    """
+
+    low: float
+    high: float
+
+    def holds(self, values: Array) -> bool:
+        """Whether all of some values, at least one, are valid; allocates nothing."""
+        return float(values.min()) >= self.low and float(values.max()) <= self.high
+
+    def outside(self, values: Array) -> NDArray[np.bool_]:
+        """Which values are not valid."""
+        values = values.astype(np.float64, copy=False)
+        return ~((values >= self.low) & (values <= self.high))
+
+
+COORDINATES = Range(-LARGEST, LARGEST)
+PROBABILITIES = WEIGHTS = Range(0.0, LARGEST)
 
 # Elements a thread checks at once: they stay in its cache from one look to the next.
 CHECK_GRAIN = 1 << 16
@@ -86,9 +109,8 @@ def check_points(points: Array, offsets: Array | None = None) -> float:
         raise InputError(f"Points have no features: their shape is {points.shape}.")
     flat = points.reshape(-1)
     magnitude = largest_magnitude(points)
-    if not magnitude <= LARGEST:
-        bad = np.flatnonzero(~(np.abs(flat.astype(np.float64, copy=False)) <= LARGEST))[0]
-        row, feature = divmod(int(bad), points.shape[1])
+    if not magnitude <= COORDINATES.high:
+        row, feature = divmod(_first(COORDINATES.outside(flat)), points.shape[1])
         value = points[row, feature]
         advice = "Divide all coordinates by a constant." if np.isfinite(value) else "Drop the node or repair the value."
         reason = ", so large that distances overflow" if np.isfinite(value) else ""
@@ -99,6 +121,10 @@ def check_points(points: Array, offsets: Array | None = None) -> float:
             "Multiply them by a constant."
         )
     return float(magnitude)
+
+
+def _first(mask: Array) -> int:
+    return int(np.flatnonzero(mask)[0])
 
 
 def largest_magnitude(points: Array) -> float:
@@ -172,9 +198,9 @@ def check_probabilities(probabilities: Array, offsets: Array, precision: Any = N
     which they were normalised, if another than theirs.
     """
     totals = _sums(probabilities, offsets)
-    allowed = largest_sum(np.diff(offsets), precision or probabilities.dtype)
-    if not (totals <= allowed).all():
-        node = int(np.flatnonzero(~(totals <= allowed))[0])
+    above = is_above_1(totals, np.diff(offsets), precision or probabilities.dtype)
+    if above.any():
+        node = _first(above)
         rows = f"rows {offsets[node]}-{offsets[node + 1] - 1} of the points"
         raise InputError(
             f"Node {node} ({rows}) has probabilities that sum to {totals[node]:.9g}, above 1. "
@@ -189,19 +215,33 @@ def _sums(probabilities: Array, offsets: Array) -> Array:
         raise InputError(f"There are {len(probabilities)} probabilities for {offsets[-1]} points.")
     if len(offsets) == 1:
         return np.zeros(0)
-    if not (probabilities.min() >= 0.0 and probabilities.max() < np.inf):
-        row = int(np.flatnonzero(~((probabilities >= 0.0) & (probabilities < np.inf)))[0])
+    if not PROBABILITIES.holds(probabilities):
+        row = _first(PROBABILITIES.outside(probabilities))
         raise InputError(
             f"{_where(row, offsets)} has a probability of {probabilities[row]}. Probabilities must lie between 0 and 1."
         )
-    if len(offsets) - 1 == len(probabilities):
-        totals = probabilities.astype(np.float64, copy=False)
-    else:
-        totals = np.add.reduceat(probabilities, offsets[:-1], dtype=np.float64)
-    if not totals.min() > LEAST_PROBABILITY:
-        node = int(np.flatnonzero(~(totals > LEAST_PROBABILITY))[0])
+    totals = sums_per_node(probabilities, offsets[:-1])
+    if is_nothing(totals.min()):
+        node = _first(is_nothing(totals))
         raise InputError(f"Node {node} has total probability {totals[node]:.3g}: it is nowhere. Drop it.")
     return totals
+
+
+def sums_per_node(probabilities: Array, starts: Array) -> Array:
+    """Sums in float64; nodes begin at ``starts``, and each has a realization."""
+    if len(starts) == len(probabilities):
+        return probabilities.astype(np.float64, copy=False)
+    return np.add.reduceat(probabilities, starts, dtype=np.float64)
+
+
+def is_above_1(totals: Any, n_realizations: Any, dtype: Any) -> Any:
+    """Which sums of probabilities are larger than rounding explains."""
+    return totals > largest_sum(n_realizations, dtype)
+
+
+def is_nothing(totals: Any) -> Any:
+    """Which sums of probabilities are 0, or as good as that."""
+    return totals <= LEAST_PROBABILITY
 
 
 def without_rounding(probabilities: Array, offsets: Array, totals: Array) -> tuple[Array, Array, int]:
@@ -243,12 +283,11 @@ def check_weights(weights: Array, n_nodes: int) -> None:
         raise InputError(f"There are {len(weights)} weights for {n_nodes} nodes.")
     if n_nodes == 0:
         return
-    if not (weights.min() >= 0.0 and weights.max() < np.inf):
-        node = int(np.flatnonzero(~((weights >= 0.0) & (weights < np.inf)))[0])
-        raise InputError(f"Node {node} has weight {weights[node]}. Weights must be finite and not negative.")
-    with np.errstate(over="ignore"):
-        total = weights.sum()
-    if not total <= LARGEST:
+    if not WEIGHTS.holds(weights):
+        node = _first(WEIGHTS.outside(weights))
+        raise InputError(f"Node {node} has weight {weights[node]}. Weights must lie between 0 and {WEIGHTS.high:g}.")
+    total = weights.sum()
+    if total > WEIGHTS.high:
         raise InputError(f"The weights sum to {total:.0e}, so large that a cost overflows. Divide them.")
 
 

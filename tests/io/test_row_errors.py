@@ -4,11 +4,15 @@ import copy
 import re
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from table_files import Plain, as_nodes, assert_same, batches_of, columns_of, joined, read_nodes, tiny, write
 
 import probi.io
+from probi import Nodes
 from probi.errors import InputError
+from probi.io.row_errors import find_row_errors
+from probi.tables.columns import Columns
 
 NAN, INF = float("nan"), float("inf")
 
@@ -25,7 +29,7 @@ GROUPS = [Plain(None, 1.0, [((float(i + j), 1.0), 1 / 3) for j in range(3)]) for
 LARGE = "has 1e+200 in column 'x1', so large that distances overflow"
 NO_VALUE = "has no value in column 'x1'"
 RANGE = "must not be negative"
-BAD, MISSING = "leave such nodes out: --on-bad skip", "leave such rows or nodes out: --missing skip-row"
+BAD, MISSING = "with --on-bad skip", "leave such rows or nodes out: --missing skip-row"
 
 
 def check(path, plain, number, rows, row, reason, advice=BAD, line=True, **options):
@@ -111,7 +115,7 @@ SUM = "begins a node (3 rows) whose probabilities sum to 1.65, above 1"
         (
             [("probability", r, 0.0) for r in (4, 5, 6)],
             4,
-            "begins a node whose probabilities are all 0: it is nowhere",
+            "begins a node whose probabilities are all 0",
             BAD,
         ),
         ([("weight", 5, 3.0)], 5, "has weight 3, but its node's first row has 2", BAD),
@@ -155,7 +159,7 @@ def test_what_does_not_fit_in_float32(tmp_path):
     [
         ("probability", [0.25, 0.25], "has 2 values in column 'probability', but 3 in 'points'", BAD),
         ("probability", [0.5, 0.5, 0.5], "is a node (3 rows) whose probabilities sum to 1.5, above 1", BAD),
-        ("probability", [0.0, 0.0, 0.0], "is a node whose probabilities are all 0: it is nowhere", BAD),
+        ("probability", [0.0, 0.0, 0.0], "is a node whose probabilities are all 0", BAD),
         ("probability", [0.5, -0.5, 0.5], f"has -0.5 in column 'probability', which {RANGE}", BAD),
         ("probability", None, "has no list in column 'probability'", MISSING),
         ("probability", [], "has an empty list in column 'probability'", BAD),
@@ -333,3 +337,22 @@ def test_the_node_is_named_where_it_has_a_name(tmp_path):
         read_nodes(path, layout="long", id=["a", "b"])
     with pytest.raises(InputError, match=r"row 3 \(line 4\) has no value in column 'x'"):
         read_nodes(path, layout="points", features=["x"])
+
+
+ABOVE = np.nextafter(1e150, INF)
+EDGES = [-INF, -ABOVE, -1e150, -1e-300, -0.0, 0.0, 1e-150, 1e-130, 0.5, 1.0, 1.1, 1e150, ABOVE, 1e308, INF, NAN]
+
+
+@pytest.mark.parametrize("value", EDGES)
+@pytest.mark.parametrize("column", ["x", "probability", "weight"])
+def test_nodes_and_readers_refuse_the_same_values(column, value):
+    values = {"x": [1.0, 2.0], "probability": [0.5, 0.5], "weight": [1.0, 1.0]}
+    values[column][1] = value
+    try:
+        Nodes(np.array(values["x"])[:, None], values["probability"], [0, 1, 2], values["weight"])
+        refused = []
+    except InputError as error:
+        refused = [int(re.match(r"Node (\d+) ", str(error))[1])]
+    columns = Columns("long", ("x",), ("id",), "probability", "weight")
+    errors = find_row_errors(pa.table({"id": [0, 1], **values}), columns, np.arange(2), None)
+    assert errors.rows.tolist() == refused

@@ -221,7 +221,7 @@ def test_an_id_that_is_missing_is_an_error(value):
 
 def test_rows_of_a_node_must_stand_together_and_agree_on_the_weight():
     table = pa.table({"id": [1, 2, 1], "x": [1.0, 2.0, 3.0], "weight": [1.0, 2.0, 1.0]})
-    with pytest.raises(InputError, match="node 1 do not stand together"):
+    with pytest.raises(InputError, match="Rows of node 1 are not contiguous"):
         Nodes.from_table(table, "long", weight="weight")
     with pytest.raises(InputError, match=r"different weights.*weight=False"):
         Nodes.from_table(table.set_column(0, "id", pa.array([1, 1, 1])), "long", weight="weight")
@@ -296,7 +296,7 @@ def test_scattered_rows_of_a_node_are_gathered():
     nodes = Nodes.from_table(table, "long", id=["u", "v"], gather=True)
     assert nodes.ids.tolist() == [("b", 1), ("a", 1), ("a", 2)]
     assert (nodes.points.ravel().tolist(), nodes.offsets.tolist()) == ([1.0, 3.0, 2.0, 4.0], [0, 2, 3, 4])
-    with pytest.raises(InputError, match=r"node 'b' do not stand together.*gather=True"):
+    with pytest.raises(InputError, match=r"Rows of node 'b' are not contiguous.*gather=True"):
         Nodes.from_table(table, "long", id="u", features=["x"])
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.types as kind
 from numpy.typing import NDArray
 
 from probi.errors import InputError
@@ -18,11 +17,20 @@ from probi.io.formats.base import COORDINATES
 from probi.io.left_out import LeftOut
 from probi.io.options import Options
 from probi.io.recent_ids import Seen
-from probi.io.row_errors import Faults, Kind, find_faults, note_unread
+from probi.io.row_errors import ErrorKind, RowErrors, add_unread, find_row_errors, valid_range
 from probi.io.rows import FILE, Rejected, Rows, joined
 from probi.nodes import Nodes
 from probi.tables.columns import is_text
-from probi.tables.to_arrays import Flat, first_rows, flatten, has_ids, kept_starts, labels, node_starts, without_missing
+from probi.tables.to_arrays import (
+    NodeArrays,
+    first_rows,
+    flatten,
+    has_ids,
+    kept_starts,
+    labels,
+    node_starts,
+    without_missing,
+)
 from probi.validation import as_floats, check_probabilities, normalized, without_rounding
 
 if TYPE_CHECKING:
@@ -37,10 +45,10 @@ NOTHING = "no realization with all its values"
 
 KINDS_OF_IDS = {
     "text": is_text,
-    "whole numbers": kind.is_integer,
-    "numbers": kind.is_floating,
-    "dates": kind.is_date,
-    "times": kind.is_timestamp,
+    "whole numbers": pa.types.is_integer,
+    "numbers": pa.types.is_floating,
+    "dates": pa.types.is_date,
+    "times": pa.types.is_timestamp,
 }
 
 
@@ -173,8 +181,8 @@ class Assembly:
         """Raise if ids of a file are of another kind than those before: the same id would be two."""
         for name in self.reader.columns.stored_ids:
             type = schema.field(name).type
-            type = type.value_type if kind.is_dictionary(type) else type
-            if kind.is_null(type):
+            type = type.value_type if pa.types.is_dictionary(type) else type
+            if pa.types.is_null(type):
                 continue
             what = next((what for what, fits in KINDS_OF_IDS.items() if fits(type)), str(type))
             before = self.id_types.setdefault(name, what)
@@ -225,17 +233,17 @@ class Assembly:
         """Nodes of rows; where that fails, of those rows that can be used."""
         starts = node_starts(rows.table, self.reader.columns)
         whole, n_absent = np.diff(np.append(starts, len(rows))), 0
-        known = Faults(len(rows))
+        known = RowErrors(len(rows))
         if self.reader.options.missing == "absent" and self.reader.columns.layout == "nested":
             table, whole, lacking = without_missing(rows.table, self.reader.columns)
             rows, nothing = replace(rows, table=table), lacking == whole
-            known.note(np.flatnonzero(nothing), Kind(NOTHING, lambda row: f"has {NOTHING}", missing=True))
+            known.add(np.flatnonzero(nothing), ErrorKind(NOTHING, lambda row: f"has {NOTHING}", missing=True))
             n_absent = int(lacking[~nothing].sum())
-        self._look_for_scattered(known, rows, starts)
-        note_unread(known, rows)
+        self._check_contiguous(known, rows, starts)
+        add_unread(known, rows)
         out = LeftOut(len(rows))
-        while True:  # what is left without the rows that lack a value may have other faults
-            stay = out.staying
+        while True:  # what is left without the rows that lack a value may have other errors
+            stay = out.kept
             kept, firsts = rows if len(stay) == len(rows) else rows.taken(stay), kept_starts(starts, stay)
             try:
                 if (known.codes[stay] >= 0).any():
@@ -244,10 +252,10 @@ class Assembly:
                 nodes, n_normalized = self._nodes(kept, firsts, whole[node])
                 break
             except (InputError, pa.ArrowException) as error:
-                faults = self._faults(kept, firsts, stay, known)
-                if not len(faults.rows):
+                errors = self._row_errors(kept, firsts, stay, known)
+                if not len(errors.rows):
                     raise InputError(f"{self._span(kept)}: {error}") from None
-                self._leave_out(out, rows, starts, faults)
+                self._leave_out(out, rows, starts, errors)
         new = Counts(
             len(rows), len(nodes), len(kept), out.n_missing, len(rows) - len(kept) - out.n_missing,
             normalized=n_normalized, absent=n_absent,
@@ -265,8 +273,8 @@ class Assembly:
         before = self.counts.left_out
         self.counts += replace(new, left_out=out.counts)
         return tuple(
-            rows.rejected(row, what.name, what.sentence(row), self._names)
-            for row, what in out.first(lambda name: MAX_LISTED - before.get(name, 0))
+            rows.rejected(row, kind.name, kind.describe(row), self._names)
+            for row, kind in out.first(lambda name: MAX_LISTED - before.get(name, 0))
         )
 
     def _edges(self, rows: Rows) -> tuple[str, str] | None:
@@ -280,17 +288,19 @@ class Assembly:
         assert ids is not None  # a long table has ids
         return _shown(ids[0]), _shown(ids[1])
 
-    def _faults(self, kept: Rows, firsts: NDArray[np.int64], stay: NDArray[np.int64], known: Faults) -> Faults:
-        """Faults of the rows that stay, by their numbers among all; the known ones come first."""
+    def _row_errors(
+        self, kept: Rows, firsts: NDArray[np.int64], stay: NDArray[np.int64], known: RowErrors
+    ) -> RowErrors:
+        """Errors of the rows that stay, by their numbers among all; the known ones come first."""
         reader, options = self.reader, self.reader.options
         any_sum = options.probabilities == "normalize"
-        found = find_faults(kept.table, reader.columns, firsts, options.lonlat, reader.dtype, any_sum)
-        faults = Faults(len(known.codes))
-        for of, place in ((found, stay), (known, np.arange(len(known.codes)))):
-            for code, what in enumerate(of.kinds):
-                rows = place[of.codes == code]
-                faults.note(rows[np.isin(rows, stay)], _renumbered(what, place), first=True)
-        return faults
+        of_kept = find_row_errors(kept.table, reader.columns, firsts, options.lonlat, reader.dtype, any_sum)
+        errors = RowErrors(len(known.codes))
+        for part, numbers in ((of_kept, stay), (known, np.arange(len(known.codes)))):
+            for code, kind in enumerate(part.kinds):
+                rows = numbers[part.codes == code]
+                errors.add(rows[np.isin(rows, stay)], _renumbered(kind, numbers), overrides=True)
+        return errors
 
     def _nodes(self, rows: Rows, starts: NDArray[np.int64], whole: NDArray[np.int64]) -> tuple[Nodes, int]:
         """Nodes, and how many of them had probabilities that rounding had put above 1.
@@ -298,32 +308,35 @@ class Assembly:
         ``whole`` are the numbers of realizations that the nodes had before some were left out.
         """
         options, columns = self.reader.options, self.reader.columns
-        flat = flatten(rows.table, columns, self.reader.dtype, starts)
-        if options.lonlat is not None:
-            _check_degrees(flat.points, columns.features, options.lonlat)
+        arrays = flatten(rows.table, columns, self.reader.dtype, starts)
+        for j, name in enumerate(columns.features):
+            degrees = arrays.points[:, j] if name in (options.lonlat or ()) else arrays.points[:0]
+            if len(degrees) and not valid_range(name, options.lonlat, self.reader.dtype).holds(degrees):
+                raise InputError(f"{name!r} is not in degrees.")
         if not has_ids(rows.table, columns).all():
             raise InputError("An id is missing.")
-        probabilities, n_normalized = self._probabilities(flat, whole)
-        nodes = Nodes(flat.points, probabilities, flat.offsets, flat.weights, flat.ids)
+        probabilities, n_normalized = self._probabilities(arrays, whole)
+        nodes = Nodes(*arrays._replace(probabilities=probabilities))
         sizes = np.diff(nodes.offsets)
         if len(sizes) and sizes.max() > options.max_node_rows:
             row = int(sizes.argmax()) if columns.layout == "nested" else int(starts[sizes.argmax()])
             raise InputError(f"{self._where(rows, row)} begins a node {_too_many(options.max_node_rows)}")
         return nodes, n_normalized
 
-    def _probabilities(self, flat: Flat, whole: NDArray[np.int64]) -> tuple[Any, int]:
-        if flat.probabilities is None:
+    def _probabilities(self, arrays: NodeArrays, whole: NDArray[np.int64]) -> tuple[Any, int]:
+        offsets = arrays.offsets
+        if arrays.probabilities is None:
             if self.reader.options.missing != "absent":
                 return None, 0
-            return np.repeat(1.0 / whole, np.diff(flat.offsets)), 0
-        given = as_floats(flat.probabilities, "probabilities", 1, self.reader.dtype)
+            return np.repeat(1.0 / whole, np.diff(offsets)), 0
+        given = as_floats(arrays.probabilities, "probabilities", 1, self.reader.dtype)
         if self.reader.options.probabilities == "normalize":
-            return normalized(given, flat.offsets), 0
-        mended, _, n_normalized = without_rounding(given, flat.offsets, check_probabilities(given, flat.offsets))
-        return mended, n_normalized
+            return normalized(given, offsets), 0
+        probabilities, _, n_normalized = without_rounding(given, offsets, check_probabilities(given, offsets))
+        return probabilities, n_normalized
 
-    def _look_for_scattered(self, faults: Faults, rows: Rows, starts: NDArray[np.int64]) -> None:
-        """Raise on a node of a long table that has been before: half of it is used already. Or only note it."""
+    def _check_contiguous(self, errors: RowErrors, rows: Rows, starts: NDArray[np.int64]) -> None:
+        """Raise on a node of a long table that was read before, because half of it is used already; or list it."""
         columns = self.reader.columns
         if columns.layout != "long":
             return
@@ -343,25 +356,25 @@ class Assembly:
                 f"the column of ids, or let probi put the rows together in memory: --gather.{restart}"
             )
         node = np.searchsorted(starts, np.arange(len(rows)), side="right") - 1
-        what = Kind("not contiguous with the other rows of their node", lambda row: sentence)
-        faults.note(np.flatnonzero(np.isin(starts[node], again)), what)
+        kind = ErrorKind("not contiguous with the other rows of their node", lambda row: sentence)
+        errors.add(np.flatnonzero(np.isin(starts[node], again)), kind)
 
-    def _leave_out(self, out: LeftOut, rows: Rows, starts: NDArray[np.int64], faults: Faults) -> None:
+    def _leave_out(self, out: LeftOut, rows: Rows, starts: NDArray[np.int64], errors: RowErrors) -> None:
         """Leave out rows and nodes as the options say; where they say nothing, this is the end.
 
         What lacks a value goes first: what else is wrong with it does not matter then.
         """
         options = self.reader.options
-        lacking = faults.missing if options.missing != "error" else faults.rows[:0]
-        bad = lacking if len(lacking) else faults.rows
+        lacking = errors.missing if options.missing != "error" else errors.rows[:0]
+        bad = lacking if len(lacking) else errors.rows
         if not len(lacking) and options.on_bad == "stop":
             row = int(bad[0])
-            what = faults.of(row)
-            advice = MISSING_ADVICE if what.missing else what.advice
-            raise InputError(f"{self._where(rows, row)} {self._of_node(rows, row)}{what.sentence(row)}. {advice}")
+            kind = errors.kind_of(row)
+            advice = MISSING_ADVICE if kind.missing else kind.advice
+            raise InputError(f"{self._where(rows, row)} {self._of_node(rows, row)}{kind.describe(row)}. {advice}")
         if not len(lacking) or options.missing == "skip-node":
-            out.leave_out_nodes(bad, starts, rows.where % FILE + 1, is_missing=bool(len(lacking)))
-        out.leave_out(bad, faults, is_missing=bool(len(lacking)))
+            out.leave_out_nodes(bad, starts, rows.where % FILE + 1, for_missing=bool(len(lacking)))
+        out.leave_out(bad, errors, for_missing=bool(len(lacking)))
 
     def _of_node(self, rows: Rows, row: int) -> str:
         """To which node a row belongs, where its id tells, as part of a sentence."""
@@ -372,9 +385,8 @@ class Assembly:
     def _incomplete(self, rows: Rows) -> Batch:
         """Last rows of a file that are no group."""
         sentence = f"is one of {len(rows)} last rows, too few for a group of {self.reader.columns.group_size}"
-        faults, out = Faults(len(rows)), LeftOut(len(rows))
-        faults.note(np.arange(len(rows)), Kind("at the end of a file, too few for a group", lambda row: sentence))
-        out.leave_out(faults.rows, faults, is_missing=False)
+        out = LeftOut(len(rows))
+        out.add(np.arange(len(rows)), ErrorKind("at the end of a file, too few for a group", lambda row: sentence))
         rejected = self._count(Counts(len(rows), incomplete=len(rows)), rows, out)
         file = int(rows.where[0]) // FILE
         nodes = Nodes(np.empty((0, len(self.reader.columns.features)), self.reader.dtype), None, [0])
@@ -424,9 +436,9 @@ def _up_to(chunks: Iterator[Rows], file: int, stop: Position | None) -> Iterator
         yield chunk
 
 
-def _renumbered(what: Kind, place: NDArray[np.int64]) -> Kind:
-    """The same kind of fault of rows that stand elsewhere: row i of before at place[i]."""
-    return what._replace(sentence=lambda row: what.sentence(int(np.searchsorted(place, row))))
+def _renumbered(kind: ErrorKind, numbers: NDArray[np.int64]) -> ErrorKind:
+    """The same kind of error for rows that have other numbers: row i is now numbers[i]."""
+    return kind._replace(describe=lambda row: kind.describe(int(np.searchsorted(numbers, row))))
 
 
 def _too_many(most: int) -> str:
@@ -435,9 +447,3 @@ def _too_many(most: int) -> str:
 
 def _shown(value: Any) -> str:
     return repr(value.item() if isinstance(value, np.generic) else value)
-
-
-def _check_degrees(points: Any, features: tuple[str, ...], lonlat: tuple[str, str]) -> None:
-    for name, most in zip(lonlat, (360.0, 90.0), strict=True):
-        if name in features and not np.abs(points[:, features.index(name)]).max(initial=0.0) <= most:
-            raise InputError(f"{name!r} is not in degrees.")

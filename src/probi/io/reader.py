@@ -239,8 +239,8 @@ class Reader:
 
     def _dtype_of(self, file: TableFile) -> str:
         """The smallest that holds the features of a file."""
-        names = (self.columns.points,) if self.columns.points else self.columns.features
-        return str(np.dtype(float_dtype([innermost(file.schema.field(name).type) for name in names])))
+        types = [innermost(file.schema.field(name).type) for name in self.columns.feature_columns]
+        return str(np.dtype(float_dtype(types)))
 
     def _choose(self, file: TableFile) -> Columns:
         names = ("features", "id", "probability", "weight", "group_size")

@@ -26,7 +26,7 @@ def reading_of(reader: Reader) -> dict[str, Any]:
     return {
         "layout": columns.layout,
         "group_size": columns.group_size,
-        "features": [columns.points] if columns.points else list(columns.features),
+        "features": columns.feature_columns,
         "id": list(columns.stored_ids),
         "probability": columns.probability,
         "weight": columns.weight,

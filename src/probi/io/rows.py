@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.types as kind
 from numpy.typing import NDArray
 
 from probi.tables.to_arrays import one_chunk
@@ -136,7 +135,7 @@ def _of_one_encoding(tables: list[pa.Table]) -> list[pa.Table]:
     """Tables in which no column is a dictionary here and plain there, which Arrow does not put together."""
     for j, name in enumerate(tables[0].column_names):
         types = [table.schema.field(name).type for table in tables]
-        if any(map(kind.is_dictionary, types)) and len(set(types)) > 1:
+        if any(map(pa.types.is_dictionary, types)) and len(set(types)) > 1:
             tables = [table.set_column(j, name, one_chunk(table[name])) for table in tables]
     return tables
 

@@ -82,8 +82,17 @@ class Columns:
     @property
     def used(self) -> list[str]:
         """Columns to read."""
-        features = (self.points,) if self.points else self.features
-        return [*self.stored_ids, *features, *(name for name in (self.probability, self.weight) if name)]
+        return [*self.stored_ids, *self.feature_columns, *(name for name in (self.probability, self.weight) if name)]
+
+    @property
+    def feature_columns(self) -> list[str]:
+        """Columns that hold the features."""
+        return [self.points] if self.points else list(self.features)
+
+    @property
+    def list_columns(self) -> list[str]:
+        """Columns of lists in a nested table, which have one length per node."""
+        return [*self.feature_columns, *([self.probability] if self.probability else [])]
 
     @property
     def stored_ids(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from probi.errors import InputError, InputWarning
 from probi.tables.columns import Columns, Given, choose_columns
 from probi.tables.missing import check_missing
 from probi.tables.to_arrays import (
+    NodeArrays,
     first_rows,
     flatten,
     has_ids,
@@ -38,7 +39,7 @@ def arrays_of(
     probabilities: str = "keep",
     missing: str = "error",
     gather: bool = False,
-) -> tuple[Any, ...]:
+) -> NodeArrays:
     """Arguments for Nodes; see Nodes.from_table."""
     if not (hasattr(table, "__arrow_c_stream__") or hasattr(table, "__arrow_c_array__")):
         raise InputError(
@@ -64,19 +65,19 @@ def arrays_of(
     if gather and columns.layout == "long":
         arrow = arrow.take(pa.array(np.argsort(first_rows(arrow, columns.ids), kind="stable")))
     arrow, starts, whole = _without_missing(arrow, columns, missing)
-    flat = flatten(arrow, columns, starts=starts)
-    chances = flat.probabilities
+    arrays = flatten(arrow, columns, starts=starts)
     if probabilities == "normalize":
-        if chances is None:
+        if arrays.probabilities is None:
             raise InputError("There is no column of probabilities to normalize. Name it: probability.")
-        chances = normalized(as_floats(chances, "probabilities", 1, flat.points.dtype), flat.offsets)
+        given = as_floats(arrays.probabilities, "probabilities", 1, arrays.points.dtype)
+        arrays = arrays._replace(probabilities=normalized(given, arrays.offsets))
     elif probabilities != "keep":
         raise InputError(f"probabilities is {probabilities!r}, but must be one of keep, normalize.")
-    if missing == "absent" and chances is None:
-        chances = np.repeat(1.0 / whole, np.diff(flat.offsets))
+    if missing == "absent" and arrays.probabilities is None:
+        arrays = arrays._replace(probabilities=np.repeat(1.0 / whole, np.diff(arrays.offsets)))
     if columns.layout == "long":
-        check_together(flat.ids)
-    return flat.points, chances, flat.offsets, flat.weights, flat.ids
+        check_contiguous(arrays.ids)
+    return arrays
 
 
 def _without_missing(table: pa.Table, columns: Columns, missing: str) -> tuple[pa.Table, Array, Array]:
@@ -143,13 +144,12 @@ def repeated_id(values: Sequence[Any]) -> InputError:
     )
 
 
-def check_together(ids: Any) -> None:
+def check_contiguous(ids: Any) -> None:
     """Raise if an id comes back after another one."""
     seen = set()
     for value in ids.tolist():
         if value in seen:
             raise InputError(
-                f"The rows of node {value!r} do not stand together. Sort the table by the column of ids first, or say "
-                "gather=True."
+                f"Rows of node {value!r} are not contiguous. Sort the table by the column of ids, or pass gather=True."
             )
         seen.add(value)

@@ -1,8 +1,7 @@
 """From a table with whole nodes to the flat arrays that Nodes is made of."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +14,8 @@ from probi.tables.columns import Columns, is_list, is_text
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True)
-class Flat:
-    """Arguments of Nodes; missing values are NaN in them."""
+class NodeArrays(NamedTuple):
+    """Arguments of Nodes, in their order; missing values are NaN."""
 
     points: Array  # (n_realizations, n_features)
     probabilities: Array | None  # (n_realizations,)
@@ -26,7 +24,7 @@ class Flat:
     ids: Array | None  # (n_nodes,)
 
 
-def flatten(table: pa.Table, columns: Columns, dtype: Any = None, starts: Array | None = None) -> Flat:
+def flatten(table: pa.Table, columns: Columns, dtype: Any = None, starts: Array | None = None) -> NodeArrays:
     """Arrays of a table whose nodes are all complete.
 
     ``starts`` are the first rows of the nodes where rows were dropped, so that the table does not tell any more.
@@ -35,7 +33,7 @@ def flatten(table: pa.Table, columns: Columns, dtype: Any = None, starts: Array 
         return _flatten_nested(table, columns, dtype)
     if starts is None:
         starts = node_starts(table, columns)
-    return Flat(
+    return NodeArrays(
         points=matrix(table, columns.features, dtype),
         probabilities=None if columns.probability is None else numbers(table[columns.probability]),
         offsets=np.append(starts, table.num_rows),
@@ -189,7 +187,7 @@ NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 PLAIN = r"^(0|-?[1-9]\d{0,16})$"
 
 
-def converted_texts(
+def convert_texts(
     texts: pa.Array, type: pa.DataType, pattern: str | None, convert: Callable[[str], Any]
 ) -> tuple[pa.Array, NDArray[np.bool_]]:
     """Values of texts, or of bytes; those that ``convert`` refuses with a ValueError are null, and marked.
@@ -280,8 +278,7 @@ def without_missing(table: pa.Table, columns: Columns) -> tuple[pa.Table, Array,
     Returns also the lengths of the lists before, and how many of these realizations each node had. Lists of a node that
     have different lengths stay as they are.
     """
-    names = [columns.points] if columns.points else list(columns.features)
-    names += [columns.probability] if columns.probability else []
+    names = columns.list_columns
     lists = {name: one_chunk(table[name]) for name in names}
     lengths = {name: list_lengths(lists[name]) for name in names}
     whole = lengths[names[0]]
@@ -315,21 +312,20 @@ def _lack_a_value(values: pa.Array) -> NDArray[np.bool_]:
     return lacking
 
 
-def _flatten_nested(table: pa.Table, columns: Columns, dtype: Any) -> Flat:
-    names = [columns.points] if columns.points else list(columns.features)
+def _flatten_nested(table: pa.Table, columns: Columns, dtype: Any) -> NodeArrays:
+    names = columns.feature_columns
     lengths = list_lengths(table[names[0]])
-    others = names[1:] + ([columns.probability] if columns.probability else [])
-    for name in others:
+    for name in columns.list_columns[1:]:
         if not np.array_equal(list_lengths(table[name]), lengths):
             raise InputError(f"The lists of {name!r} and {names[0]!r} have different lengths.")
     if (lengths < 1).any():
         raise InputError(f"A list of {names[0]!r} is empty or missing.")
-    inner = {name: one_chunk(table[name]).flatten() for name in [*names, *others]}
+    inner = {name: one_chunk(table[name]).flatten() for name in columns.list_columns}
     if columns.points:
         points = _points_of_lists(inner[columns.points], len(columns.features), dtype)
     else:
         points = matrix(pa.table({name: inner[name] for name in names}), tuple(names), dtype)
-    return Flat(
+    return NodeArrays(
         points=points,
         probabilities=numbers(inner[columns.probability]) if columns.probability else None,
         offsets=np.concatenate([[0], np.cumsum(lengths)]),

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from probi.errors import InputError
-from probi.tables.to_arrays import NUMBER, PLAIN, converted_texts
+from probi.tables.to_arrays import NUMBER, PLAIN, convert_texts
 
 # -- a header and types ---------------------------------------------------------------------------------------------
 
@@ -74,8 +74,8 @@ def convert_cells(texts: pa.Array, type: pa.DataType, decimal: str) -> tuple[pa.
     if type == pa.string():
         return _convert_each(texts, type, str)
     if type == pa.int64():
-        return converted_texts(texts, type, PLAIN, _plain_integer)
-    return converted_texts(texts, type, NUMBER if decimal == "." else None, lambda text: _number(text, decimal))
+        return convert_texts(texts, type, PLAIN, _plain_integer)
+    return convert_texts(texts, type, NUMBER if decimal == "." else None, lambda text: _number(text, decimal))
 
 
 def plain_integers(texts: Any) -> Any:

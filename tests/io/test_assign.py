@@ -28,10 +28,8 @@ def ratios():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", [7, 64, 100_000])
-@pytest.mark.parametrize("most", [1, 50, 1 << 22])
-def test_sums_for_batches_and_blocks_of_any_size(path, monkeypatch, rows, most):
+def test_sums_for_batches_of_any_size(path, monkeypatch, rows):
     tiny(monkeypatch, rows)
-    monkeypatch.setattr(second_pass, "MAX_DISTANCES", most)
     (tally,) = assign_all(probi.io.read(path, layout="long"), [CENTERS])
     assert tally.n_nodes == 300
     assert_allclose(tally.cost, expected_cost(NODES, CENTERS), rtol=1e-12)
@@ -41,7 +39,6 @@ def test_sums_for_batches_and_blocks_of_any_size(path, monkeypatch, rows, most):
 
 def test_nodes_between_two_centers_the_closest_calls_first(path, monkeypatch):
     tiny(monkeypatch, 64)
-    monkeypatch.setattr(second_pass, "MAX_DISTANCES", 15)
     monkeypatch.setattr(second_pass, "N_SHOWN", 4)
     monkeypatch.setattr(second_pass, "NEARLY", 0.2)
     (tally,) = assign_all(probi.io.read(path, layout="long"), [CENTERS])

@@ -15,16 +15,13 @@ from probi.io.rows import FILE
 from probi.io.splits import Part
 from probi.io.write import assignment_table
 from probi.nodes import Nodes
-from probi.objective import expected_distances
+from probi.objective import TwoNearest, total_cost, two_nearest
 
 Array = NDArray[Any]
 
 # A node whose next center is at most so much farther could as well belong there.
 NEARLY = 0.05
 N_SHOWN = 20
-
-# Distances that are held at once.
-MAX_DISTANCES = 1 << 22
 
 
 class Between(NamedTuple):
@@ -55,32 +52,18 @@ class Tally:
 
     def columns(self, nodes: Nodes, names: Callable[[int], str], suffix: str) -> dict[str, Array]:
         """Columns of the assignment of some nodes; adds them up."""
-        step = max(1, MAX_DISTANCES // len(self.centers))
-        parts = [self._part(nodes[start : start + step], names, start) for start in range(0, len(nodes), step)]
-        columns = [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
-        keys = ("cluster", "expected_distance", "next_cluster", "next_distance")
-        return {key + suffix: values for key, values in zip(keys, columns, strict=False)}
-
-    def _part(self, nodes: Nodes, names: Callable[[int], str], start: int) -> list[Array]:
-        found = expected_distances(nodes, self.centers)
-        rows = np.arange(len(nodes))
-        nearest = found.argmin(axis=1)
-        self.cost += float(nodes.weights @ found[rows, nearest])
-        self.counts += np.bincount(nearest, minlength=len(self.centers))
-        own = found[rows, nearest] / nodes.total_probabilities
-        columns = [nearest.astype(np.int32), own]
+        found = two_nearest(nodes, self.centers)
+        self.cost += total_cost(nodes, found.distances)
+        self.counts += np.bincount(found.labels, minlength=len(self.centers))
+        columns: dict[str, Array] = {"cluster": found.labels, "expected_distance": found.distances}
         if len(self.centers) > 1:
-            found[rows, nearest] = np.inf
-            other = found.argmin(axis=1)
-            distance = found[rows, other] / nodes.total_probabilities
-            self._look_for_between(names, start, nearest, own, other, distance)
-            columns += [other.astype(np.int32), distance]
+            self._look_for_between(names, found)
+            columns |= {"next_cluster": found.next_labels, "next_distance": found.next_distances}
         self.n_nodes += len(nodes)
-        return columns
+        return {name + suffix: values for name, values in columns.items()}
 
-    def _look_for_between(
-        self, names: Callable[[int], str], start: int, nearest: Array, own: Array, other: Array, distance: Array
-    ) -> None:
+    def _look_for_between(self, names: Callable[[int], str], found: TwoNearest) -> None:
+        nearest, own, other, distance = found
         near = np.flatnonzero(distance <= (1.0 + NEARLY) * own)
         self.n_between += len(near)
         with np.errstate(invalid="ignore"):
@@ -89,7 +72,7 @@ class Tally:
         for at in np.argsort(ratios, kind="stable")[:N_SHOWN]:
             i, ratio, order = near[at], float(ratios[at]), self.n_nodes + int(near[at])
             entry = Between(
-                ratio, order, names(start + int(i)), int(nearest[i]), float(own[i]), int(other[i]), float(distance[i])
+                ratio, order, names(int(i)), int(nearest[i]), float(own[i]), int(other[i]), float(distance[i])
             )
             heapq.heappush(self.between, (-ratio, -order, entry))
             if len(self.between) > N_SHOWN:

@@ -31,10 +31,10 @@ CORE := not slow and not process and not dask and not spark and not browser
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test core oldest docs bench paper dist lint format clean
+.PHONY: help demo check test core oldest docs bench paper dist changelog lint format clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
 demo: $(INSTALLED)itself  ## cluster the forecasts of hurricane Otis
 	$(BIN)/probi demo -o results/otis
@@ -73,16 +73,22 @@ dist: $(INSTALLED)dist  ## build sdist and wheel in dist/, check both, and try t
 	cd build/wheel && bin/python -c "import probi; assert 'build/wheel' in probi.__file__, probi.__file__; print(probi.__version__)"
 	cd build/wheel && bin/probi demo -o otis
 
+# DRAFT= writes the section of the version in src/probi/__init__.py to CHANGELOG.md and removes the fragments.
+DRAFT ?= --draft
+changelog: $(INSTALLED)dist  ## show the news since the last release; DRAFT= writes them to CHANGELOG.md
+	$(BIN)/towncrier build --yes $(DRAFT)
+
 paper: $(INSTALLED)bench  ## the paper's experiments again; DATA=folder RUNS=5 STAND_IN=--stand-in
 	$(BIN)/python -m experiments paper --data "$(DATA)" --runs $(RUNS) $(STAND_IN)
 
-lint: $(INSTALLED)test  ## style, types and the direction of imports
+lint: $(INSTALLED)test  ## style, spelling, types and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell
 	$(BIN)/mypy --strict src
 	$(BIN)/lint-imports
 
-format: $(INSTALLED)test  ## format the code and mend what can be mended
+format: $(INSTALLED)test  ## format the code and fix what can be fixed
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 

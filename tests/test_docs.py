@@ -273,6 +273,15 @@ def test_there_are_pages():
     assert sum(len(links_of(path.read_text("utf-8"))) for path in PAGES) > 20
 
 
+def test_the_readme_shows_code_with_its_output_on_the_first_screen():
+    lines = (REPOSITORY / "README.md").read_text("utf-8").splitlines()[:40]
+    start = lines.index("```python")
+    block = lines[start + 1 : lines.index("```", start)]
+    assert any(line.startswith(">>> import probi") for line in block)
+    assert any(line and not line.startswith((">>>", "...")) for line in block)
+    assert any(line.startswith("![") for line in lines[:start])
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(REPOSITORY).as_posix())
 def test_links_lead_somewhere(page):
     links = links_of(page.read_text("utf-8"))

@@ -39,5 +39,34 @@ def test_names_in_the_life_of_a_node_exist(name):
         found = getattr(found, attribute)
 
 
+def named_files():
+    """Files and folders in the table of what is where, as paths below src/probi."""
+    table = PAGE.partition("| place in `src/probi/` | what |\n|---|---|\n")[2].partition("\n\n")[0]
+    for row in table.splitlines():
+        places, what = (re.findall(r"`([\w/]+(?:\.py|/))`", cell) for cell in row.strip("| ").split(" | ", 1))
+        folder = places[0] if places[0].endswith("/") else ""
+        yield from places
+        yield from (folder + name for name in what)
+
+
+@pytest.mark.parametrize("name", sorted(set(named_files())))
+def test_files_in_the_table_exist(name):
+    assert (ROOT / "src" / "probi" / name).exists()
+
+
+def test_every_module_is_in_the_table():
+    named = set(named_files())
+    package = ROOT / "src" / "probi"
+    modules = {path.relative_to(package).as_posix() for path in package.rglob("*.py")}
+    # A private module of a folder that the table names needs no words of its own.
+    missing = {
+        name
+        for name in modules - named
+        if not name.endswith(("__init__.py", "__main__.py")) and not re.search(r"/_|^_kernels/|^engines/", name)
+    }
+    assert missing == set()
+
+
 def test_there_are_names():
     assert len(NAMES) > 30
+    assert len(set(named_files())) > 60

@@ -198,7 +198,7 @@ def test_every_option_is_on_the_page(name):
 def test_choices_defaults_and_examples_are_on_the_page():
     text = sections()["probi cluster"]
     assert "| `--layout` | `points` `groups` `long` `nested` |" in text
-    assert "| `--seed` | `N` | The same seed gives the same result, bit by bit. Default: `0`. |" in text
+    assert "| `--seed` | `N` | Seed; the same one gives the same bits. Default: `0`. |" in text
     assert "Default: `--assign`." in text
     assert "probi cluster [OPTIONS] FILE..." in text
     for name, command in GROUP.commands.items():

@@ -26,7 +26,7 @@ def test_check_names_every_bad_row(tmp_path, capsys, file):
     reasons = ["has no value in column 'x'", "has -1 in column 'weight'", "has inf in column 'x'", "overflow"]
     assert all(reason in line for reason, line in zip(reasons, lines, strict=True))
     said = ran.err.splitlines()
-    assert "8 rows: 4 good ones in 4 nodes, 4 bad" in said[-2]
+    assert "8 rows: 4 good in 4 nodes, 4 bad" in said[-2]
     assert "Left out 4 of 8 rows: 1 infinite in column 'x', 1 negative in column 'weight', 1 no value" in said[-1]
     values = json.loads(probi(capsys, "check", path, "--weight", "weight", "--json", "-q").out)
     counts = {"rows": 8, "nodes": 4, "used": 4, "missing": 0, "rejected": 4, "incomplete": 0}
@@ -52,7 +52,7 @@ def test_check_of_a_clean_file(tmp_path, capsys, file):
         write(tmp_path / file, {"x": X})
     ran = probi(capsys, "check", tmp_path / file)
     assert (ran.code, ran.out) == (0, "")
-    assert "5 rows: 5 good ones in 5 nodes, 0 bad" in ran.err
+    assert "5 rows: 5 good in 5 nodes, 0 bad" in ran.err
     assert probi(capsys, "check", tmp_path / file, "-q") == (0, "", "")
 
 

@@ -204,7 +204,7 @@ def test_every_row_is_in_the_result_or_among_the_rejected(tmp_path, capsys, miss
     (said,) = [line for line in ran.err.splitlines() if line.startswith(f"Left out {len(rejected)} of ")]
     assert "4 no value in column 'x0'" in said
     assert "2 infinite in column 'x1'" in said
-    assert said.endswith(f"See {out / 'rejected.csv'}: the first 1,000 of each kind.")
+    assert said.endswith(f"See {out / 'rejected.csv'}, which lists the first 1,000 of each kind.")
 
 
 def test_rejected_rows_of_an_earlier_run_do_not_stay(tmp_path, capsys):
@@ -244,9 +244,9 @@ def test_several_numbers_of_clusters_from_one_summary(path, tmp_path, capsys):
     assert "cluster" not in table.column_names
     # No k is recommended: the details are those of the largest, and it is said.
     assert "*" not in ran.out
-    assert "Details below: k = 5, the largest; for another, run again with that -k alone.\n5 clusters, cost " in ran.out
+    assert "Details are for the largest, k = 5; for another, run again with only that -k.\n5 clusters, cost " in ran.out
     assert values["n_clusters"] == 5
-    assert values["details_of"] == "the solution with most clusters; all are in solutions"
+    assert values["details_of"] == "the solution with the most clusters; all are in solutions"
     assert values["cost"] == values["solutions"][-1]["cost"]
 
 
@@ -262,7 +262,7 @@ def test_ways_to_say_k(tmp_path, capsys, text, ks):
 @pytest.mark.parametrize("text", ["0", "-1", "two", "3:2", "1:2:3:4", "", "2,,3", "1:5:0", "2.5"])
 def test_what_is_no_number_of_clusters(path, capsys, text):
     said = error_line(probi(capsys, "cluster", path, f"-k={text}", "-q"))
-    assert said.endswith("but must be a number, or several as 5,10,20 or 2:30.")
+    assert said.startswith("-k must be a number, or several such as 5,10,20 or 2:30, got ")
 
 
 # -- spaces -----------------------------------------------------------------------------------------------------------
@@ -368,7 +368,7 @@ def test_results_on_standard_output_and_talk_on_standard_error(path, tmp_path, c
     values = json.loads((out / "result.json").read_text())
     assert values["exact_cost"] == values["solutions"][0]["exact_cost"] != values["cost"]
     estimate = f"{values['cost']:,.6g} ± {rounded(values['standard_error']):,g}"
-    assert head.startswith(f"3 clusters, cost {values['exact_cost']:,.6g} (the summary's estimate: {estimate}); ")
+    assert head.startswith(f"3 clusters, cost {values['exact_cost']:,.6g} (estimate of the summary: {estimate}); ")
     alone = probi(capsys, "cluster", path, "-k", 3, *SETTINGS, "-q").out.splitlines()[0]
     assert alone.startswith(f"3 clusters, cost {estimate}; ")
     assert names.split() == ["cluster", "mass", "to", "center", "spread", "x0", "x1"]
@@ -414,8 +414,8 @@ def test_the_report_says_of_what_and_has_the_exact_cost_first(path, tmp_path, ca
     assert "<h1>2 to 3 clusters of 3,000 nodes from x.parquet</h1>" in page
     exact = values["solutions"][-1]["exact_cost"]
     assert f"3 centers with an expected cost of {exact:,.6g} (exact)." in page
-    assert f"the summary alone had estimated {values['cost']:,.6g} ± {rounded(values['standard_error']):,g}" in page
-    assert "for another, probi solve summary.probi -k K" in page
+    assert f"the estimate of the summary was {values['cost']:,.6g} ± {rounded(values['standard_error']):,g}" in page
+    assert "for another, run probi solve summary.probi -k K" in page
     assert f"probi cluster x.parquet -k 2,3 --seed {values['seed']}<" in page
 
 
@@ -429,7 +429,7 @@ def test_another_seed_is_another_run(path, tmp_path, capsys):
 
 def test_a_folder_that_is_a_file(path, capsys):
     said = error_line(probi(capsys, "cluster", path, "-k", 2, "-o", path, "-q"))
-    assert said == f"{path} is a file, but the results need a folder. Name another one: -o."
+    assert said == f"{path} is a file, but the results need a folder. Use another name: -o."
     said = error_line(probi(capsys, "cluster", path, "-k", 2, "-o", path / "out", "-q"))
     assert str(path) in said
 

@@ -117,7 +117,7 @@ def test_merge_of_other_spaces_is_refused(summarized, tmp_path, capsys, other):
     a, b = summarized("a.probi", "-q"), summarized("b.probi", "--shard", 1, "-q", *other)
     out = tmp_path / "all.probi"
     said = error_line(probi(capsys, "merge", a, b, "-o", out, "-q"))
-    assert said == f"{b} has other features or scales than {a}: they cannot be merged."
+    assert said == f"{b} and {a} have different features or scales and cannot be merged."
     assert not out.exists()
 
 
@@ -140,7 +140,7 @@ def test_summaries_of_cluster_merge(path, tmp_path, capsys):
     assert values["n_nodes"] == 2 * N
     assert Summary.load(tmp_path / "all.probi").about["reading"]["layout"] == "long"
     said = error_line(probi(capsys, "cluster", path, *options, tmp_path / "x", "--shard", 1, "--engine", "dask"))
-    assert said == "--shard goes with --engine local: dask numbers its parts itself."
+    assert said == "--shard requires --engine local: dask numbers its parts itself."
 
 
 def test_info_of_a_summary(summarized, capsys):
@@ -383,7 +383,7 @@ def test_a_summary_has_no_centers_yet(summarized, path, tmp_path, capsys):
     week = summarized("week.probi")
     for command in (("assign", "-o", tmp_path / "a.csv"), ("evaluate",)):
         said = error_line(probi(capsys, *command, path, "--centers", week, "-q"))
-        assert said.startswith(f"{week} is a summary, which has no centers yet. Find them first: probi solve ")
+        assert said.startswith(f"{week} is a summary, which has no centers yet. First run probi solve ")
     binary = tmp_path / "centers.npy"
     np.save(binary, PLACES)
     said = error_line(probi(capsys, "evaluate", path, "--centers", binary, "-q"))
@@ -435,7 +435,7 @@ def test_centers_in_degrees_without_their_run(tmp_path, capsys):
     (tmp_path / "mine.csv").write_bytes((out / "centers.csv").read_bytes())
     arguments = ("evaluate", tmp_path / "old.parquet", *TRIPS[:-2], "--centers", tmp_path / "mine.csv", "-q")
     said = error_line(probi(capsys, *arguments))
-    assert "has the columns lon and lat, but does not say how distances were measured" in said
+    assert "has the columns lon and lat, but does not record how distances were measured" in said
     assert said.endswith("--lonlat lon,lat.")
     assert probi(capsys, *arguments, "--lonlat", "lon,lat").code == 0
     # Moved by hand: the space is still that of the folder.
@@ -616,7 +616,7 @@ def test_an_input_is_not_overwritten(tmp_path, capsys, command):
     for output in (data, tmp_path / "link.csv"):
         centers = [out] if command[-1] == "--centers" else []
         said = error_line(probi(capsys, command[0], data, *command[1:], *centers, "-o", output, "-q"))
-        assert said == f"{output} is read, and would be overwritten by the result. Name another file: -o."
+        assert said == f"{output} is an input and would be overwritten by the result. Use another file: -o."
     assert data.read_bytes() == before
 
 

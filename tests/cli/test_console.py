@@ -37,7 +37,7 @@ def test_rate_and_memory_are_shown(monkeypatch):
             time.sleep(0.05)
             bar.update(1000 * n, n / 10)
         time.sleep(0.3)
-    assert re.search(r"[\d,]+ nodes, [\d,]+ a second, [\d,]+ MB", found.getvalue())
+    assert re.search(r"[\d,]+ nodes, [\d,]+ per second, [\d,]+ MB", found.getvalue())
 
 
 def test_what_a_solver_does_is_shown(monkeypatch):

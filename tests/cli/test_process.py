@@ -92,7 +92,7 @@ def in_terminal(*arguments):
 @posix
 def test_a_bar_in_a_terminal(path):
     shown, out = in_terminal("cluster", path, "-k", "2", "--n-init", "1")
-    assert re.search(r"Reading .*\d+%.* [\d,]+ nodes, [\d,]+ a second, [\d,]+ MB.*\d:\d\d:\d\d", shown)
+    assert re.search(r"Reading .*\d+%.* [\d,]+ nodes, [\d,]+ per second, [\d,]+ MB.*\d:\d\d:\d\d", shown)
     assert "100%" in shown or re.search(r"9\d%", shown)
     assert "a second" not in out
     assert out.startswith("2 clusters")
@@ -242,7 +242,7 @@ def test_an_interrupt_after_reading_says_how_to_go_on(path, tmp_path, capsys, mo
     with monkeypatch.context() as patch:
         patch.setattr("probi.cli.jobs.solve_all", interrupt)
         ran = probi(capsys, *arguments)
-    assert ran == (1, "", f"probi: Stopped. Run the same command again to go on from {checkpoint}.\n")
+    assert ran == (1, "", f"probi: Stopped. Rerun the same command to resume from {checkpoint}.\n")
     assert checkpoint.exists()
     assert probi(capsys, *arguments).code == 0
     assert not checkpoint.exists()

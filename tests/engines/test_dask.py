@@ -521,16 +521,16 @@ def test_ctrl_c_is_one_sentence(tmp_path):
         os.killpg(process.pid, signal.SIGINT)
         out, rest = process.communicate(timeout=60)
     assert (process.returncode, out) == (1, "")
-    assert rest.splitlines() == ["probi: Stopped. Nothing was kept."]
+    assert rest.splitlines() == ["probi: Stopped. Nothing was saved."]
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--workers", "2"), "--workers goes with --engine"),
+        (("--workers", "2"), "--workers requires --engine"),
         (("--engine", "dask", "--workers", "00"), "must be a number above 0"),
         (("--engine", "dask", "--workers", "2.5"), "must be a number above 0"),
-        (("--engine", "dask", "--checkpoint", "c.probi"), "--checkpoint goes with --engine local"),
+        (("--engine", "dask", "--checkpoint", "c.probi"), "--checkpoint requires --engine local"),
         (("--engine", "dask", "--gather"), "cannot gather"),
         (("--engine", "dask", "--workers", "tcp://127.0.0.1:9"), "no Dask scheduler at tcp://127.0.0.1:9"),
     ],

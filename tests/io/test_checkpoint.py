@@ -265,7 +265,7 @@ def test_all_files_of_the_results_are_the_same(job, tmp_path, monkeypatch, optio
     for stop in (1, 6):
         said = error_line(job(*options, stop=stop), code=1)
         assert said.startswith("Stopped after ")
-        assert f"Run the same command again to go on from {job.checkpoint}." in said
+        assert f"Rerun the same command to resume from {job.checkpoint}." in said
         assert not (job.out / "centers.csv").exists()
         assert job(*options).code == 0
         assert files_of(job.out, "result.json") == expected
@@ -298,7 +298,7 @@ def test_summarize_too(job, capsys, tmp_path, monkeypatch):
     assert probi(capsys, *arguments, "-o", whole).code == 0
     with monkeypatch.context() as patch:
         stopped_after(patch, 5)
-        assert "go on from" in error_line(probi(capsys, *arguments, "-o", parts, *checkpoint), code=1)
+        assert "resume from" in error_line(probi(capsys, *arguments, "-o", parts, *checkpoint), code=1)
     assert not parts.exists()
     assert probi(capsys, "info", job.checkpoint).out.splitlines()[1] == "kind: checkpoint"
     assert probi(capsys, *arguments, "-o", parts, *checkpoint).code == 0
@@ -474,7 +474,7 @@ def test_a_run_without_a_folder_goes_on_without_one(job):
 
 
 def test_gathering_takes_no_checkpoint(job):
-    assert "--checkpoint and --gather do not go together" in error_line(job("--gather"))
+    assert "--checkpoint and --gather cannot be combined" in error_line(job("--gather"))
 
 
 # -- a full disk -----------------------------------------------------------------------------------------------------

@@ -115,7 +115,7 @@ def test_one_interrupt_stops_after_the_batch(data, tmp_path, number):
     _, note, said = ran.err.splitlines()
     assert note == "Stopping after this batch; Ctrl-C again to stop at once."
     assert said.startswith("probi: Stopped after ")
-    assert said.endswith(f"Run the same command again to go on from {checkpoint}.")
+    assert said.endswith(f"Rerun the same command to resume from {checkpoint}.")
     assert end(start(arguments(path, tmp_path))).code == 0
     assert files_of(tmp_path / "out", "result.json") == expected
 
@@ -126,7 +126,7 @@ def test_an_interrupt_without_a_checkpoint_says_so(data, tmp_path):
     wait_for((tmp_path / "out" / "rejected.csv").exists)
     process.send_signal(signal.SIGINT)
     said = error_line(end(process), code=1)
-    assert said.endswith("Nothing was kept; with --checkpoint FILE the next run could have gone on from here.")
+    assert said.endswith("Nothing was saved; with --checkpoint FILE the next run could resume here.")
 
 
 def test_a_second_interrupt_stops_at_once(data, tmp_path):
@@ -139,7 +139,7 @@ def test_a_second_interrupt_stops_at_once(data, tmp_path):
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
     said = error_line(end(process), code=1)
-    assert said == f"Stopped. Run the same command again to go on from {tmp_path / 'run.probi'}."
+    assert said == f"Stopped. Rerun the same command to resume from {tmp_path / 'run.probi'}."
 
 
 def test_an_interrupt_while_a_pipe_says_nothing(tmp_path):

@@ -103,7 +103,7 @@ def test_rounded_probabilities_are_mended_and_counted(tmp_path, capsys, monkeypa
         nodes = Nodes.concat(list(read(path)))
     np.testing.assert_allclose(nodes.total_probabilities, [1.0] * 9 + [0.6], rtol=1e-15)
     ran = probi(capsys, "cluster", path, "-k", 2, "-o", tmp_path / "out", "--json")
-    assert "Divided the probabilities of 9 of 10 nodes by their sum, which rounding had put above 1." in ran.err
+    assert "Divided the probabilities of 9 of 10 nodes by their sum, which exceeded 1 by rounding." in ran.err
     assert ran.json["counts"]["normalized"] == 9
     assert len(Summary.load(tmp_path / "out" / "summary.probi").coreset()) == 10
     # Bit by bit the same, however the file is cut.

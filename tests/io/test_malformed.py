@@ -98,7 +98,7 @@ bad_text("an_unknown_weight", POINTS, "There is no column 'z'", "--weight", "z")
 bad_text("an_unknown_longitude", POINTS, "no feature 'lon'", "--lonlat", "lon,y")
 bad_text("long_without_an_id", POINTS, "--id", "--layout", "long")
 bad_text("groups_without_a_size", POINTS, "--group-size", "--layout", "groups")
-bad_text("too_few_rows_for_a_group", POINTS, "has 40 rows, but none that can be used", "--group-size", "50")
+bad_text("too_few_rows_for_a_group", POINTS, "has 40 rows, but none can be used", "--group-size", "50")
 bad_text("a_delimiter_of_two_signs", POINTS, "not one plain character", "--delimiter", "::")
 bad_text("nested_json_that_does_not_parse", 'id,x,p\n1,"[1]","[1]"\n2,"[1, 2","[0.5, 0.5]"\n3,"[2]","[1]"\n',
          "which is not a list of numbers", row=2)  # fmt: skip

@@ -1,1 +1,1 @@
-"""The command line: ``probi``. One thin function a command; work is done by the library."""
+"""The command line: ``probi``. One thin function per command; the library does the work."""

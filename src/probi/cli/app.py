@@ -1,4 +1,4 @@
-"""The command ``probi``: its commands, and what becomes of errors."""
+"""The command ``probi``: its subcommands, and the handling of errors."""
 
 import functools
 import os
@@ -15,16 +15,16 @@ from probi.cli import cluster, demo, inspect
 from probi.cli import options as opt
 from probi.errors import ProbiError, StoppedError
 
-# pyarrow imports pandas where there is one, and Numba SciPy's BLAS: half a second for nothing, no command uses either.
-# The engines do.
+# pyarrow imports pandas if it is installed, and Numba SciPy's BLAS: half a second for nothing, since no command uses
+# them. The engines do.
 NEEDLESS = ("pandas", "scipy")
 
-# What typer makes of Ctrl-C before a command has begun.
+# Exit code of typer for Ctrl-C before a command has started.
 INTERRUPTED = 130
 
 
 class _Without(MetaPathFinder):
-    """Lets an import of some packages fail as if they were not installed."""
+    """Makes imports of some packages fail as if they were not installed."""
 
     def __init__(self, packages: tuple[str, ...]) -> None:
         self._packages = packages
@@ -36,7 +36,7 @@ class _Without(MetaPathFinder):
 
 
 def _stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Say that Ctrl-C ended a command; typer would end it without a word, and with a code of its own."""
+    """Report that Ctrl-C stopped a command; typer would exit silently, with its own code."""
 
     @functools.wraps(command)
     def until_stopped(**given: Any) -> Any:
@@ -76,24 +76,24 @@ def probi(
 ) -> None:
     """Cluster uncertain data of any size: k-median for objects that are distributions, not points.
 
-    Results go to standard output, talk to standard error. Exit codes: 0 all is well, 1 it failed or was stopped,
-    2 the input or an option cannot be used.
+    Results go to standard output, messages to standard error. Exit codes: 0 success, 1 failed or interrupted,
+    2 invalid input or option.
     """
 
 
 def main() -> None:
-    """Run the command line; what is wrong is said in a sentence, not in a traceback."""
+    """Run the command line; errors are reported in a sentence, not as a traceback."""
     arguments = sys.argv[1:]
     if not any(argument.startswith("--engine") for argument in arguments):
         sys.meta_path.insert(0, _Without(NEEDLESS))
-    # As Ctrl-C: what was begun is left as it was, and the last line says so.
+    # Handled like Ctrl-C: checkpoints are saved, and the last line says so.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     code = run(arguments)
     try:
         sys.stdout.flush()
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more is to be flushed at the end
-        if not isinstance(error, BrokenPipeError):  # whoever read it, such as head, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that nothing is flushed at exit
+        if not isinstance(error, BrokenPipeError):  # the reader, such as head, has read enough
             code = _fail(f"standard output: {error.strerror}.", 1)
     sys.exit(code)
 
@@ -102,7 +102,7 @@ def run(arguments: list[str]) -> int:
     """Run the command line with these arguments and return the exit code."""
     try:
         app(arguments, prog_name="probi")
-    except SystemExit as end:  # of typer, which shows what is wrong with options by itself
+    except SystemExit as end:  # raised by typer, which reports invalid options itself
         if end.code == INTERRUPTED:
             return _fail("Stopped.", 1)
         return end.code if isinstance(end.code, int) else 1
@@ -111,7 +111,7 @@ def run(arguments: list[str]) -> int:
     except ProbiError as error:
         return _fail(str(error), 2)
     except MemoryError:
-        return _fail("There is not enough memory. Try a smaller --size, or --dtype float32.", 1)
+        return _fail("Out of memory. Try a smaller --size, or --dtype float32.", 1)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         wrong_name = isinstance(error, (FileNotFoundError, IsADirectoryError, NotADirectoryError))

@@ -27,7 +27,7 @@ def cluster(
     output: opt.Folder = None,
     n_init: opt.Starts = None,
     assign: Annotated[
-        bool, typer.Option("--assign/--no-assign", help="Read a second time and write assignment.parquet.")
+        bool, typer.Option("--assign/--no-assign", help="Read the files again and write assignment.parquet.")
     ] = True,
     checkpoint: opt.Checkpoint = None,
     checkpoint_every: opt.Every = opt.EVERY,
@@ -37,9 +37,9 @@ def cluster(
     json: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Cluster files of nodes: read once, summarise, solve, write.
+    """Cluster files of nodes: read once, summarize, solve, write.
 
-    Without -o the result is only printed. With -o FOLDER the folder gets centers.parquet, centers.csv,
+    Without -o the result is only printed. With -o FOLDER it is written to centers.parquet, centers.csv,
     assignment.parquet, summary.probi, report.html, result.json, and rejected.csv if rows were left out.
     """
     from probi.cli.engine_options import Elsewhere
@@ -72,7 +72,7 @@ def summarize(
     json: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Read files of nodes into a summary, to be merged or solved later."""
+    """Read files of nodes into a summary, to merge or solve later."""
     from probi.cli.jobs import summarize_into
 
     summarize_into(
@@ -87,15 +87,16 @@ def summarize(
 )
 def merge(
     summaries: Annotated[
-        list[Path], typer.Argument(metavar="SUMMARY...", help="Files of probi summarize, or summary.probi of results.")
+        list[Path],
+        typer.Argument(metavar="SUMMARY...", help="Files of probi summarize, or summary.probi of results folders."),
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="File for the summary of all.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="File for the merged summary.")],
     json: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Merge summaries of parts of the data into one of all of it; their order does not matter.
+    """Merge summaries of parts of the data into one; their order does not matter.
 
-    Each part needs a number of its own: --shard of probi summarize and probi cluster.
+    Each part needs its own number: --shard of probi summarize and probi cluster.
     """
     from probi.cli.jobs import merge_summaries
 

@@ -1,4 +1,4 @@
-"""What the command line says: results on standard output, talk on standard error, a bar where there is a terminal."""
+"""Output of the command line: results on standard output, messages and a progress bar on standard error."""
 
 import contextlib
 import os
@@ -14,15 +14,15 @@ from typing import Any
 
 from probi import _notes
 
-# A bar is shown for what takes longer than this.
+# A progress bar appears after this time.
 PATIENCE_SECONDS = 1.0
 
-# What is done now may change thousands of times a second.
+# Shortest time between two notes, which may change thousands of times per second.
 READABLE_SECONDS = 0.1
 
 
 class Console:
-    """Sentences and progress for people, on standard error; nothing at all if it is to be quiet."""
+    """Messages and progress on standard error; nothing at all if ``quiet``."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = _notes.quiet = quiet
@@ -34,7 +34,7 @@ class Console:
 
     @contextlib.contextmanager
     def warnings(self) -> Iterator[None]:
-        """Say what is warned of, instead of showing lines of code."""
+        """Print warnings as notes, without lines of code."""
 
         def show(message: Warning | str, *_: Any) -> None:
             self.say(f"Note: {message}")
@@ -46,7 +46,7 @@ class Console:
 
     @contextlib.contextmanager
     def progress(self, what: str, unit: str = "nodes") -> "Iterator[Progress]":
-        """Bar with rate, time left and memory, if it takes long and somebody can see it."""
+        """Progress bar with rate, time left and memory, if the work takes long and there is a terminal."""
         bar = Progress(what, unit, shown=not self.quiet and sys.stderr.isatty())
         try:
             yield bar
@@ -55,7 +55,7 @@ class Console:
 
 
 class Progress:
-    """How far something is: a bar that shows itself when it takes long, also if nothing is reported meanwhile."""
+    """A progress bar that appears when the work takes long, even if nothing is reported meanwhile."""
 
     def __init__(self, what: str, unit: str, shown: bool) -> None:
         self._what, self._unit = what, unit
@@ -71,7 +71,7 @@ class Progress:
 
     def _show(self) -> None:
         with self._lock:
-            if self._timer.finished.is_set():  # closed meanwhile
+            if self._timer.finished.is_set():  # closed in the meantime
                 return
             bar = _bar()
             self._task = bar.add_task(self._what, total=None, note="")
@@ -79,16 +79,16 @@ class Progress:
             self._bar = bar
 
     def update(self, n_done: int, fraction: float | None) -> None:
-        """So many are done, which is this share of all, if that is known."""
+        """Report the number done, and its fraction of the total if known."""
         if self._first is None:
-            self._first = n_done  # what was done before a stop does not count as speed
+            self._first = n_done  # work done before a resume does not count towards the rate
         if self._bar is None:
             return
         rate = (n_done - self._first) / max(time.monotonic() - self._start, 1e-9)
-        self._note(f"{n_done:,} {self._unit}, {rate:,.0f} a second, {memory_megabytes():,.0f} MB", fraction)
+        self._note(f"{n_done:,} {self._unit}, {rate:,.0f} per second, {memory_megabytes():,.0f} MB", fraction)
 
     def say(self, what: str, fraction: float | None = None) -> None:
-        """Show what is done now, at this share of all; as often as people can read it."""
+        """Show the current step and its fraction of the total, at a readable rate."""
         now = time.monotonic()
         if self._bar is not None and now - self._said > READABLE_SECONDS:
             self._said = now
@@ -98,7 +98,7 @@ class Progress:
         self._bar.update(self._task, completed=fraction or 0.0, total=None if fraction is None else 1.0, note=note)
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         self._timer.cancel()
         with self._lock:
             if self._bar is not None:
@@ -116,21 +116,21 @@ def _bar() -> Any:
 
 
 def size_of_file(n_bytes: int) -> str:
-    """Size of a file, for people."""
+    """Size of a file, human-readable."""
     return f"{n_bytes / 1e6:,.1f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:,.0f} kB"
 
 
 def memory_megabytes() -> float:
-    """Memory of this process now."""
+    """Current memory of this process."""
     try:
-        with open("/proc/self/statm", "rb") as file:  # noqa: PTH123  a hundred times a second
+        with open("/proc/self/statm", "rb") as file:  # noqa: PTH123  called a hundred times per second
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
     except (OSError, ValueError, AttributeError):
         return peak_megabytes()
 
 
 def peak_megabytes() -> float:
-    """Largest memory of this process so far; 0 where the system does not tell."""
+    """Peak memory of this process; 0 if the system does not report it."""
     status = Path("/proc/self/status")
     if status.is_file():
         # Linux: getrusage would also count the process that started this one.
@@ -145,9 +145,9 @@ def peak_megabytes() -> float:
 
 
 class Interrupts:
-    """Ctrl-C, or SIGTERM, as a question that the work answers between two batches; the second ends it at once.
+    """Turns Ctrl-C and SIGTERM into a flag that the work checks between batches; the second signal stops it at once.
 
-    With ``at_once`` the first one does; the work asks all the same, because a library may swallow KeyboardInterrupt.
+    With ``at_once`` the first one does; the work still checks, because a library may swallow KeyboardInterrupt.
     """
 
     def __init__(self, talk: Console, at_once: bool = False) -> None:
@@ -164,7 +164,7 @@ class Interrupts:
 
     def __enter__(self) -> "Interrupts":
         self._before: dict[signal.Signals, Any] = {}
-        with contextlib.suppress(ValueError):  # not the main thread: nobody can interrupt there
+        with contextlib.suppress(ValueError):  # not the main thread, which receives no signals
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._before[number] = signal.signal(number, self._note)
         return self
@@ -182,7 +182,7 @@ class Interrupts:
 
 
 def print_table(columns: list[str], rows: list[list[str]]) -> None:
-    """Print a table on standard output; text to the left, numbers to the right."""
+    """Print a table on standard output; text is left-aligned, numbers are right-aligned."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -194,6 +194,6 @@ def print_table(columns: list[str], rows: list[list[str]]) -> None:
         table.add_column(Text(name), justify="left" if is_text else "right", no_wrap=not is_text)
     for row in rows:
         table.add_row(*map(Text, row))
-    # A pipe has no width: wide enough not to break lines, for people and for grep.
+    # A pipe has no width: wide enough not to wrap lines, for grep.
     width = None if sys.stdout.isatty() else 200
     Console(file=sys.stdout, width=width, highlight=False).print(table)

@@ -25,8 +25,8 @@ def demo(
 ) -> None:
     """Cluster the ensemble forecasts of hurricane Otis, which come with probi.
 
-    A node is the storm at one hour of one forecast. Its realizations are where the 31 members of an ensemble see it,
-    each with probability 1/31; a member that has lost the storm is probability that is not there.
+    A node is the storm at one hour of one forecast. Its realizations are the positions in the 31 members of an
+    ensemble, each with probability 1/31. With the probability of the members that lost the storm, it is absent.
     """
     from probi.cli.jobs import cluster_files
     from probi.cli.steps import results_folder

@@ -1,4 +1,4 @@
-"""probi cluster --engine: the two passes over the files by the workers of an engine."""
+"""probi cluster --engine: the workers of an engine make the two passes over the files."""
 
 import contextlib
 import importlib
@@ -22,7 +22,7 @@ from probi.summary import Summary
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """Which engine, with how many workers or where, and what a worker reads at a time."""
+    """The engine, its number of workers or address, and the size of a part."""
 
     engine: str
     workers_or_address: str | None
@@ -32,29 +32,29 @@ class Elsewhere:
     def checked(
         cls, engine: str, workers: str | None, part_megabytes: int, checkpoint: Path | None, shard: int = 0
     ) -> "Elsewhere | None":
-        """What the user asks for; None for this process. What does not go together is an error."""
+        """Options of an engine; None for this process. Raises if options contradict each other."""
         if engine == "local":
             if workers is not None:
-                raise InputError("--workers goes with --engine dask or --engine spark.")
+                raise InputError("--workers requires --engine dask or --engine spark.")
             return None
         if checkpoint is not None:
             raise InputError(
-                f"--checkpoint goes with --engine local: {engine} itself repeats what a lost worker was to do."
+                f"--checkpoint requires --engine local: {engine} itself repeats the work of a lost worker."
             )
         if shard:
-            raise InputError(f"--shard goes with --engine local: {engine} numbers its parts itself.")
+            raise InputError(f"--shard requires --engine local: {engine} numbers its parts itself.")
         if workers is not None and re.fullmatch(r"0+|-.*|\d+\.\d*", workers):
-            raise InputError(f"--workers is {workers}, but must be a number above 0, or the address of a scheduler.")
+            raise InputError(f"--workers must be a positive integer or the address of a scheduler, got {workers}.")
         return cls(engine, workers, part_megabytes)
 
     @property
     def parameters(self) -> dict[str, object]:
-        """What of it the result depends on."""
+        """The options on which the result depends."""
         return {"engine": self.engine, "part_size": self.part_megabytes}
 
     @contextlib.contextmanager
     def workers(self, talk: Console, reader: Reader) -> Iterator["Workers"]:
-        """Start the engine, or connect to it, and say where it is."""
+        """Start the engine, or connect to it, and report its address."""
         files = Files.of(reader, self.part_megabytes << 20)
         module = importlib.import_module(f"probi.engines.{self.engine}.workers")
         with talk.progress("Starting"):
@@ -68,7 +68,7 @@ class Elsewhere:
 
 @dataclass(frozen=True)
 class Workers:
-    """An engine at work on some files."""
+    """An engine that processes files."""
 
     talk: Console
     engine: Engine
@@ -77,7 +77,7 @@ class Workers:
     interrupts: Interrupts
 
     def _shows(self, bar: Progress) -> OnPart:
-        """Show a part that is done, and end where Ctrl-C was pressed."""
+        """Report a finished part, and stop if Ctrl-C was pressed."""
 
         def show(n_done: int, n: int) -> None:
             self.interrupts.check()
@@ -86,7 +86,7 @@ class Workers:
         return show
 
     def summarize(self, task: Summarize, rejects: Path | None) -> tuple[Summary, Counts]:
-        """Read everything once."""
+        """Read the files once."""
         with self.talk.progress("Reading", "parts") as bar:
             task = replace(task, keeps_rejected=rejects is not None)
             data = self.engine.summarize(self.files, task, self._shows(bar))
@@ -99,7 +99,7 @@ class Workers:
         return summary, account.counts
 
     def assign(self, results: list[Result], path: Path) -> list[Tally]:
-        """Read everything a second time, and write which node is in which cluster."""
+        """Read the files a second time and write the cluster of each node."""
         with self.talk.progress("Assigning", "parts") as bar, assignment_file(path) as file:
             centers = [result.centers for result in results]
             return assign_parts(self.engine, self.files, centers, file.write, self._shows(bar))

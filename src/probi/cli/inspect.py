@@ -1,4 +1,4 @@
-"""probi assign, evaluate, info, check, convert: look at nodes, centers and summaries."""
+"""probi assign, evaluate, info, check, convert: work with nodes, centers and summaries."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -18,17 +18,19 @@ def assign(
     files: opt.Files,
     centers: opt.Centers,
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="File for the assignment; its ending says the format.")
+        Path, typer.Option("-o", "--output", help="File for the assignment; its suffix determines the format.")
     ],
     reading: Options,
-    clusters: Annotated[int | None, typer.Option("-k", "--clusters", help="Which centers, of several.")] = None,
+    clusters: Annotated[
+        int | None, typer.Option("-k", "--clusters", help="Number of clusters, if there are centers for several.")
+    ] = None,
     json: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Say which node belongs to which center, for centers from anywhere.
+    """Assign each node to its nearest center, for any given centers.
 
-    Files are read as the run that found the centers read its own: layout, ids, probabilities, longitude and latitude,
-    scales. An option that contradicts it is an error.
+    Files are read in the same way as by the run that found the centers: layout, ids, probabilities, longitude and
+    latitude, scales. An option that contradicts that run is an error.
     """
     from probi.cli.views import assign_to_file
 
@@ -45,13 +47,15 @@ def evaluate(
     files: opt.Files,
     centers: opt.Centers,
     reading: Options,
-    clusters: Annotated[int | None, typer.Option("-k", "--clusters", help="Which centers, of several.")] = None,
+    clusters: Annotated[
+        int | None, typer.Option("-k", "--clusters", help="Number of clusters, if there are centers for several.")
+    ] = None,
     json: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Say what centers cost: exactly on files of nodes, with an error bar on a summary.
+    """Compute the cost of centers: exact for files of nodes, with an error bar for a summary.
 
-    Files are read as the run that found the centers read its own, as in probi assign.
+    Files are read in the same way as by the run that found the centers, as in probi assign.
     """
     from probi.cli.views import evaluate_centers
 
@@ -64,7 +68,7 @@ def evaluate(
 )
 @opt.reads_nodes
 def info(files: opt.Files, reading: Options, json: opt.Json = False, quiet: opt.Quiet = False) -> None:
-    """Say what a file is: a summary, also that of a results folder, or a table and how it would be read."""
+    """Describe a file: a summary, also that of a results folder, or a table and how it would be read."""
     from probi.cli.views import describe
 
     describe(files, reading, json)
@@ -82,7 +86,7 @@ def check(
     json: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Name rows that cannot be used, the first 1,000 of each kind, and count them; exit with 2 if there are any."""
+    """List rows that cannot be used, the first 1,000 of each kind, and count them; exit with 2 if there are any."""
     from probi.cli.views import check_rows
 
     check_rows(Console(quiet), files, reading, like, json)
@@ -94,9 +98,11 @@ def check(
 @opt.reads_nodes
 def convert(
     files: opt.Files,
-    output: Annotated[Path, typer.Option("-o", "--output", help="File; its ending says the format.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Output file; its suffix determines the format.")],
     reading: Options,
-    to: Annotated[Literal["points", "groups", "long", "nested"], typer.Option("--to", help="Layout.")] = "nested",
+    to: Annotated[
+        Literal["points", "groups", "long", "nested"], typer.Option("--to", help="Layout to write.")
+    ] = "nested",
     like: opt.Like = None,
     json: opt.Json = False,
     quiet: opt.Quiet = False,

@@ -1,6 +1,6 @@
-"""What probi cluster, summarize, merge and solve do once their options are read.
+"""The work of probi cluster, summarize, merge and solve.
 
-Apart from the commands, so that --help loads neither Numba nor pyarrow.
+Separate from the commands, so that --help loads neither Numba nor pyarrow.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ def cluster_files(
     elsewhere: Elsewhere | None = None,
     as_json: bool = False,
 ) -> None:
-    """Cluster files; see :func:`probi.cli.cluster.cluster`. With ``elsewhere`` the workers of an engine read them."""
+    """Cluster files; see :func:`probi.cli.cluster.cluster`. With ``elsewhere``, the workers of an engine read them."""
     clock = Clock()
     others = {} if elsewhere is None else elsewhere.parameters
     config = SummaryConfig(ks[-1], **summary)
@@ -80,10 +80,10 @@ def cluster_files(
                         tallies = assign_files(talk, reader, results, path)
                     else:
                         tallies = workers.assign(results, path)
-            except OSError as error:  # such as a full disk: what was found is still shown
+            except OSError as error:  # such as a full disk: the result is still shown
                 trouble = error
         elif output is not None and assign:
-            talk.say("No assignment.parquet: a stream cannot be read twice. Use probi assign on a copy of it.")
+            talk.say("No assignment.parquet: a stream cannot be read twice. Run probi assign on a copy of it.")
     outcome = Results(made, reader.space, results, parameters, config.seed, clock, sources, counts, tallies)
     _finish(outcome, output, talk, as_json, trouble)
     if checkpoint is not None:
@@ -93,7 +93,7 @@ def cluster_files(
 def _finish(
     outcome: Results, folder: Path | None, talk: Console, as_json: bool, trouble: OSError | None = None
 ) -> None:
-    """Write the results and show them; what cannot be written, now or before, is shown all the same."""
+    """Write the results and print them; print them even if writing failed, now or before."""
     if folder is not None and trouble is None:
         try:
             with talk.progress("Writing"):
@@ -108,7 +108,7 @@ def _finish(
 
 
 def _parameters(files: list[str], reading: Options, **others: Any) -> dict[str, Any]:
-    """All that the result depends on, as plain values."""
+    """Everything on which the result depends, as plain values."""
     values = asdict(reading) | {"files": list(map(str, files))} | others
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
@@ -145,7 +145,7 @@ def merge_summaries(summaries: list[Path], output: Path, as_json: bool) -> None:
     for path in summaries[1:]:
         other = Summary.load(path)
         if other.about.get("space") != merged.about.get("space"):
-            raise InputError(f"{path} has other features or scales than {summaries[0]}: they cannot be merged.")
+            raise InputError(f"{path} and {summaries[0]} have different features or scales and cannot be merged.")
         try:
             merged.merge(other)
         except InputError as error:

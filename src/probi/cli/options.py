@@ -22,7 +22,7 @@ else:
     FormatName = Literal[tuple(FORMATS)]  # so that the help lists them
 
 READING = "Reading"
-ENGINES = "More than one process"
+ENGINES = "Engines"
 
 PART_MEGABYTES = PART_BYTES >> 20
 NO_COLUMN = "none"  # for --id, --probability and --weight: no column has this role
@@ -32,23 +32,24 @@ Files = Annotated[
     list[str], typer.Argument(metavar="FILE...", help="Files, folders, patterns, or - for standard input.")
 ]
 Clusters = Annotated[
-    str, typer.Option("-k", "--clusters", metavar="K", help="Clusters: 20, or several: 5,10,20 or 2:30.")
+    str, typer.Option("-k", "--clusters", metavar="K", help="Number of clusters: 20, or several: 5,10,20 or 2:30.")
 ]
-Seed = Annotated[
-    int, typer.Option("--seed", min=0, metavar="N", help="The same seed gives the same result, bit by bit.")
-]
+Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed; the same one gives the same bits.")]
 Starts = Annotated[
-    int | None, typer.Option("--n-init", metavar="N", help="Starts of the solver; 10, or 1 with --preset paper.")
+    int | None,
+    typer.Option("--n-init", metavar="N", help="Starts of the solver; default 10, or 1 with --preset paper."),
 ]
 Folder = Annotated[Path | None, typer.Option("-o", "--output", help="Folder for the results.")]
 Checkpoint = Annotated[
-    Path | None, typer.Option("--checkpoint", help="Save the state here; run the command again to go on from it.")
+    Path | None, typer.Option("--checkpoint", help="Save the state to this file; rerun the command to resume.")
 ]
-Every = Annotated[int, typer.Option("--checkpoint-every", min=1, metavar="NODES", help="Nodes between two saves.")]
+Every = Annotated[
+    int, typer.Option("--checkpoint-every", min=1, metavar="NODES", help="Nodes between two checkpoints.")
+]
 Engine = Annotated[
     Literal["local", "dask", "spark"],
     typer.Option(
-        "--engine", metavar="NAME", help="Who reads: local (this process), dask or spark.", rich_help_panel=ENGINES
+        "--engine", metavar="NAME", help="Where to run: local (this process), dask or spark.", rich_help_panel=ENGINES
     ),
 ]
 Workers = Annotated[
@@ -56,16 +57,22 @@ Workers = Annotated[
     typer.Option(
         "--workers",
         metavar="WHERE",
-        help="Workers on this machine, or the scheduler's address.",
+        help="Number of workers on this machine, or the scheduler's address.",
         rich_help_panel=ENGINES,
     ),
 ]
 PartSize = Annotated[
     int,
-    typer.Option("--part-size", metavar="MB", min=1, help="What a worker reads at a time.", rich_help_panel=ENGINES),
+    typer.Option(
+        "--part-size",
+        metavar="MB",
+        min=1,
+        help="Size of the part that a worker reads at a time.",
+        rich_help_panel=ENGINES,
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No talk on standard error, errors excepted.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Only print errors.")]
 Centers = Annotated[
     Path, typer.Option("--centers", help="Centers: a results folder, its centers.parquet, or a table of features.")
 ]
@@ -73,7 +80,7 @@ Centers = Annotated[
 Like = Annotated[
     Path | None,
     typer.Option(
-        "--like", metavar="RESULTS", help="Read as the run of this results folder did.", rich_help_panel=READING
+        "--like", metavar="RESULTS", help="Read files as the run of this results folder did.", rich_help_panel=READING
     ),
 ]
 
@@ -81,73 +88,88 @@ Like = Annotated[
 def _reading(
     layout: Annotated[
         Literal["points", "groups", "long", "nested"] | None,
-        typer.Option(help="What a row is; guessed if not given.", rich_help_panel=READING),
+        typer.Option(help="Meaning of a row; inferred by default.", rich_help_panel=READING),
     ] = None,
-    group_size: Annotated[int | None, typer.Option(help="Rows a node, layout groups.", rich_help_panel=READING)] = None,
+    group_size: Annotated[
+        int | None, typer.Option(help="Rows per node, for layout groups.", rich_help_panel=READING)
+    ] = None,
     features: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="COLUMNS", help="Coordinates: a,b or WAP*; all numbers if not given.", rich_help_panel=READING
+            metavar="COLUMNS",
+            help="Feature columns: a,b or WAP*; default all numeric columns.",
+            rich_help_panel=READING,
         ),
     ] = None,
     id: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMNS", help="Names of nodes: a, or a,b, or none.", rich_help_panel=READING),
+        typer.Option(metavar="COLUMNS", help="Id columns of nodes: a, or a,b, or none.", rich_help_panel=READING),
     ] = None,
     probability: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Probabilities, or none.", rich_help_panel=READING)
+        str | None, typer.Option(metavar="COLUMN", help="Column of probabilities, or none.", rich_help_panel=READING)
     ] = None,
     weight: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Weights, or none.", rich_help_panel=READING)
+        str | None, typer.Option(metavar="COLUMN", help="Column of weights, or none.", rich_help_panel=READING)
     ] = None,
     probabilities: Annotated[
         Literal["keep", "normalize"],
-        typer.Option(help="Divide those of each node by their sum: normalize.", rich_help_panel=READING),
+        typer.Option(help="keep them, or normalize those of each node to sum to 1.", rich_help_panel=READING),
     ] = "keep",
     id_per_file: Annotated[
-        bool, typer.Option("--id-per-file", help="Ids start anew in each file.", rich_help_panel=READING)
+        bool, typer.Option("--id-per-file", help="Ids are unique only within a file.", rich_help_panel=READING)
     ] = False,
     format: Annotated[
         FormatName | None,
-        typer.Option(help="By the name if not given.", rich_help_panel=READING),
+        typer.Option(help="File format; inferred by default.", rich_help_panel=READING),
     ] = None,
-    delimiter: Annotated[str | None, typer.Option(help="Of CSV; guessed.", rich_help_panel=READING)] = None,
+    delimiter: Annotated[
+        str | None, typer.Option(help="CSV delimiter; inferred by default.", rich_help_panel=READING)
+    ] = None,
     header: Annotated[
-        bool | None, typer.Option("--header/--no-header", help="Whether CSV has one; guessed.", rich_help_panel=READING)
+        bool | None,
+        typer.Option(
+            "--header/--no-header", help="Whether CSV has a header; inferred by default.", rich_help_panel=READING
+        ),
     ] = None,
     decimal: Annotated[
-        str | None, typer.Option(metavar="SIGN", help="Of CSV: a comma, or a point.", rich_help_panel=READING)
+        str | None, typer.Option(metavar="SIGN", help="Decimal sign of CSV: comma or point.", rich_help_panel=READING)
     ] = None,
     scale: Annotated[
         str,
-        typer.Option(help="Divide features: none, standard, robust, or a JSON file.", rich_help_panel=READING),
+        typer.Option(help="Scale features: none, standard, robust, or a JSON file.", rich_help_panel=READING),
     ] = "none",
     lonlat: Annotated[
         str | None,
-        typer.Option(metavar="LON,LAT", help="Columns in degrees; distances become km.", rich_help_panel=READING),
+        typer.Option(metavar="LON,LAT", help="Columns in degrees; distances are then in km.", rich_help_panel=READING),
     ] = None,
     missing: Annotated[
         Literal["error", "skip-row", "skip-node", "absent"],
-        typer.Option(help="What to do with rows without a value.", rich_help_panel=READING),
+        typer.Option(help="How to treat rows with a missing value.", rich_help_panel=READING),
     ] = "error",
     on_bad: Annotated[
         Literal["stop", "skip"],
-        typer.Option(help="At rows that cannot be used stop, or skip their nodes.", rich_help_panel=READING),
+        typer.Option(help="stop at a bad row, or skip its node.", rich_help_panel=READING),
     ] = "stop",
     max_bad: Annotated[
         float,
-        typer.Option(metavar="SHARE", help="Stop if more rows are left out.", rich_help_panel=READING, min=0, max=1),
+        typer.Option(
+            metavar="SHARE",
+            help="Largest fraction of rows that may be left out.",
+            rich_help_panel=READING,
+            min=0,
+            max=1,
+        ),
     ] = MAX_BAD,
     gather: Annotated[
         bool,
-        typer.Option("--gather", help="Put scattered rows of a node together.", rich_help_panel=READING),
+        typer.Option("--gather", help="Gather rows of a node that are not contiguous.", rich_help_panel=READING),
     ] = False,
     dtype: Annotated[
         Literal["float32", "float64"] | None,
-        typer.Option(help="float32 takes half the memory.", rich_help_panel=READING),
+        typer.Option(help="Type of coordinates; float32 needs half the memory.", rich_help_panel=READING),
     ] = None,
     max_node_rows: Annotated[
-        int, typer.Option(help="More rows of one node are an error.", rich_help_panel=READING, min=1)
+        int, typer.Option(help="Maximum number of rows per node.", rich_help_panel=READING, min=1)
     ] = MAX_NODE_ROWS,
 ) -> Options:
     return Options(
@@ -175,6 +197,7 @@ def _reading(
 
 
 def reads_nodes(command: Callable[..., Any]) -> Callable[..., Any]:
+<<<<<<< HEAD
     """Give a command the options of reading; it gets them together, as ``reading``."""
     return _with_options(command, "reading", list(inspect.signature(_reading).parameters.values()), _reading)
 
@@ -206,6 +229,11 @@ def _with_options(
     """Give a command options in the place of a parameter, which gets what ``gather`` makes of them."""
     own = inspect.signature(command)
     parameters = [p for p in own.parameters.values() if p.name != name] + options
+=======
+    """Add the reading options to a command, which receives them together as ``reading``."""
+    own, shared = inspect.signature(command), inspect.signature(_reading)
+    parameters = [p for p in own.parameters.values() if p.name != "reading"] + list(shared.parameters.values())
+>>>>>>> 78a2de0 (cli: help and messages in plain English)
 
     @functools.wraps(command)
     def with_options(**given: Any) -> Any:
@@ -219,7 +247,7 @@ def _with_options(
 
 
 def examples(*lines: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command examples, which its --help shows."""
+    """Add examples to the --help of a command."""
 
     def with_examples(command: Callable[..., Any]) -> Callable[..., Any]:
         command.__examples__ = lines  # type: ignore[attr-defined]
@@ -229,13 +257,13 @@ def examples(*lines: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def examples_of(command: Callable[..., Any]) -> str | None:
-    """Examples of a command, as the end of its help."""
+    """Examples of a command, as the epilog of its help."""
     lines = getattr(command, "__examples__", ())
     return "\n\n".join(["Examples:", *(f"  {line.replace('[', chr(92) + '[')}" for line in lines)]) if lines else None
 
 
 def names(values: list[str] | None) -> list[str]:
-    """Names separated by commas, in one option or several; quotes protect a comma."""
+    """Split names at commas, in one option or several; quotes protect a comma."""
     return [name.strip() for value in values or [] for name in next(csv.reader([value]), []) if name.strip()]
 
 
@@ -244,12 +272,12 @@ def _pair(value: str | None) -> tuple[str, str] | None:
         return None
     found = names([value])
     if len(found) != 2:
-        raise InputError(f"--lonlat is {value!r}, but must be two columns: --lonlat LON,LAT.")
+        raise InputError(f"--lonlat must be two columns, LON,LAT, got {value!r}.")
     return found[0], found[1]
 
 
 def numbers_of_clusters(text: str) -> list[int]:
-    """Read 20, or 5,10,20, or 2:30, or 2:30:4 as numbers of clusters, in rising order."""
+    """Parse 20, or 5,10,20, or 2:30, or 2:30:4 as numbers of clusters, in increasing order."""
     found: set[int] = set()
     try:
         for part in text.split(","):
@@ -259,5 +287,5 @@ def numbers_of_clusters(text: str) -> list[int]:
                 raise ValueError
             found |= set(range(start, stop + 1, step))
     except ValueError:
-        raise InputError(f"-k is {text!r}, but must be a number, or several as 5,10,20 or 2:30.") from None
+        raise InputError(f"-k must be a number, or several such as 5,10,20 or 2:30, got {text!r}.") from None
     return sorted(found)

@@ -1,4 +1,4 @@
-"""What report.html says of a run."""
+"""The report of a run, report.html."""
 
 import sys
 from pathlib import Path
@@ -37,7 +37,7 @@ def write_run_report(outcome: Results, path: Path) -> None:
 
 
 def _command_with_seed(seed: int) -> str:
-    """The command as it was typed, and the seed that it took where none was."""
+    """The command as typed, with the default seed if none was given."""
     words = sys.argv[1:]
     is_said = words[:1] not in (["cluster"], ["solve"]) or any(word.split("=")[0] == "--seed" for word in words)
     return command_line() if is_said else f"{command_line()} --seed {seed}"
@@ -77,11 +77,11 @@ def _settings(outcome: Results) -> dict[str, str]:
         "Scaling": "none" if space.scale is None else "each coordinate divided by its own scale",
     }
     if space.lonlat is not None:
-        settings["Distances"] = f"{' and '.join(space.lonlat)} on a sphere, in kilometres along straight lines"
+        settings["Distances"] = f"{' and '.join(space.lonlat)} on a sphere; straight lines in kilometers"
     result = outcome.results[outcome.chosen]
     if outcome.tallies and result.standard_error > 0:
         estimate = f"{result.cost:,.6g} ± {rounded(result.standard_error):,g} {space.unit}".rstrip()
-        settings["Cost"] = f"summed over all nodes in a second pass; the summary alone had estimated {estimate}"
+        settings["Cost"] = f"summed over all nodes in a second pass; the estimate of the summary was {estimate}"
     if len(outcome.results) > 1:
-        settings["Another k"] = "details are those of the largest; for another, probi solve summary.probi -k K"
+        settings["Another k"] = "details are for the largest k; for another, run probi solve summary.probi -k K"
     return settings

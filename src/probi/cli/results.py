@@ -1,4 +1,4 @@
-"""What came out of a run: as values, as files, as text."""
+"""The results of a run: as values, as files, as text."""
 
 import json
 import math
@@ -26,26 +26,26 @@ PACKAGES = ("numpy", "numba", "pyarrow")
 
 @dataclass(frozen=True)
 class Results:
-    """Solutions of one summary, and how they came about."""
+    """Solutions of one summary, and how they were computed."""
 
     summary: Summary
     space: Transform
-    results: list[Result]  # by rising number of clusters
+    results: list[Result]  # by increasing number of clusters
     parameters: dict[str, Any]
     seed: int
     timings: dict[str, float]
     sources: list[str] = field(default_factory=list)
-    counts: Counts | None = None  # of rows, where files were read
-    tallies: list[Tally] = field(default_factory=list)  # one a result, where there was a second pass
+    counts: Counts | None = None  # of rows, if files were read
+    tallies: list[Tally] = field(default_factory=list)  # one per result, if there was a second pass
 
     @property
     def chosen(self) -> int:
-        """Number of the solution that is shown in detail: that with most clusters. No rule tells which k is right."""
+        """Index of the solution shown in detail: the one with the most clusters. No rule tells which k is right."""
         return len(self.results) - 1
 
     @cached_property
     def told(self) -> list[Result]:
-        """The results as people see them first: with the exact cost, where a second pass computed it."""
+        """The results to show first: with the exact cost, if a second pass computed it."""
         if not self.tallies:
             return self.results
         return [
@@ -58,10 +58,10 @@ class Results:
 
     @cached_property
     def values(self) -> dict[str, Any]:
-        """What result.json holds, and --json prints: the same, as memory and time stood at the first of them."""
+        """Contents of result.json and output of --json; computed once, so that time and memory agree."""
         summary, space, result = self.summary, self.space, self.results[self.chosen]
         return {
-            "details_of": "the solution with most clusters; all are in solutions",
+            "details_of": "the solution with the most clusters; all are in solutions",
             "n_clusters": len(result.centers),
             "cost": result.cost,
             "standard_error": result.standard_error,
@@ -116,11 +116,11 @@ class Results:
         }
 
     def write(self, folder: Path) -> None:
-        """Write centers, result.json, report and summary into a folder; what is small first, should the disk fill."""
+        """Write centers, result.json, report and summary to a folder; small files first, in case the disk fills up."""
         from probi.cli.report_context import write_run_report
 
         if not self.tallies:
-            # One of another run would not fit the centers.
+            # One from another run would not match the centers.
             (folder / "assignment.parquet").unlink(missing_ok=True)
         write_centers(folder, self.results, self.space, self.summary.about.get("reading"))
         write_json(folder / "result.json", self.values)
@@ -154,11 +154,11 @@ class Results:
             for r in self.told
         ]
         print_table(["k", "cost", "±", "beyond spread"], rows)
-        print(f"Details below: k = {rows[self.chosen][0]}, the largest; for another, run again with that -k alone.")
+        print(f"Details are for the largest, k = {rows[self.chosen][0]}; for another, run again with only that -k.")
 
 
 def above_optimum(result: Result) -> float | None:
-    """The cost is at most this share above that of the best centers; where estimated, with two standard errors."""
+    """Upper bound on the relative gap between the cost, plus two standard errors, and the optimum."""
     worst = result.cost + 2.0 * result.standard_error
     return worst / result.lower_bound - 1.0 if result.lower_bound > 0.0 else None
 
@@ -166,7 +166,7 @@ def above_optimum(result: Result) -> float | None:
 def _headline(result: Result, estimated: Result, unit: str) -> str:
     error = _error_bar(result)
     if result.cost != estimated.cost and estimated.standard_error:
-        error = f" (the summary's estimate: {estimated.cost:,.6g}{_error_bar(estimated)})"
+        error = f" (estimate of the summary: {estimated.cost:,.6g}{_error_bar(estimated)})"
     share = result.spread_cost / result.cost if result.cost > 0 else 0.0
     spread = f"; {share:.0%} of it is the nodes' own spread" if result.spread_cost else ""
     above = above_optimum(result)
@@ -181,12 +181,12 @@ def _error_bar(result: Result) -> str:
 
 
 def command_line() -> str:
-    """The command as it was typed."""
+    """The command as typed."""
     return shlex.join(["probi", *sys.argv[1:]])
 
 
 def versions() -> dict[str, str]:
-    """Versions that the result may depend on."""
+    """Versions on which the result may depend."""
     found = {"probi": __version__, "python": platform.python_version()}
     for name in PACKAGES:
         try:

@@ -1,4 +1,4 @@
-"""The steps of the main job: open, summarise, solve, assign."""
+"""The steps of a run: open, summarize, solve, assign."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -24,16 +24,16 @@ from probi.solver.solve import solve
 from probi.summary import Summary
 from probi.tables.from_table import degrees_note
 
-# Files of a folder of results that could be taken for data.
+# Files of a results folder that could be mistaken for data.
 RESULTS = ("centers.parquet", "centers.csv", "assignment.parquet", "rejected.csv")
 
 
 class Clock(dict[str, float]):
-    """Seconds that each step took."""
+    """Seconds taken by each step."""
 
     @contextmanager
     def timed(self, step: str) -> Iterator[None]:
-        """Note how long a step takes."""
+        """Measure how long a step takes."""
         start = time.perf_counter()
         yield
         self[step] = round(time.perf_counter() - start, 3)
@@ -44,34 +44,34 @@ def check_no_results(path: Path, sources: Sequence[Source]) -> None:
     for source in sources:
         if source.path is not None and source.path.name in RESULTS and source.path.parent.resolve() == path.resolve():
             raise InputError(
-                f"{source} is a result of an earlier run, which would be read as data. Name another folder for the "
-                "results (-o), or the files to read."
+                f"{source} is a result of an earlier run and would be read as data. Use another folder for the "
+                "results (-o), or list the files to read."
             )
 
 
 def check_output(path: Path, reader: Reader) -> None:
-    """Raise if a file for results is one of those that are read: it would be lost."""
+    """Raise if the output would overwrite an input file."""
     for source in reader.sources:
         if source.path is not None and source.path.resolve() == path.resolve():
-            raise InputError(f"{path} is read, and would be overwritten by the result. Name another file: -o.")
+            raise InputError(f"{path} is an input and would be overwritten by the result. Use another file: -o.")
 
 
 def results_folder(path: Path) -> None:
-    """Make a folder, if it is not there."""
+    """Create a folder if it does not exist."""
     if path.exists() and not path.is_dir():
-        raise InputError(f"{path} is a file, but the results need a folder. Name another one: -o.")
+        raise InputError(f"{path} is a file, but the results need a folder. Use another name: -o.")
     path.mkdir(parents=True, exist_ok=True)
 
 
 def space_of(summary: Summary) -> Transform:
-    """Features of a summary; one that was made in Python may have no names."""
+    """Features of a summary; one made in Python may have no names."""
     if "space" in summary.about:
         return Transform.from_json(summary.about["space"])
     return Transform(tuple(f"x{j}" for j in range(summary.n_features or 0)))
 
 
 def open_reader(talk: Console, files: Sequence[str], reading: Options) -> Reader:
-    """Open files, and say what was guessed of them."""
+    """Open files, and report how they are read."""
     reader = Reader(files, reading)
     talk.say(f"{_name(reader)}: {reader.columns}.")
     if reading.features is None and reading.lonlat is None and reader.columns.degrees:
@@ -92,10 +92,12 @@ def summarize_files(
     checkpoint: Path | None,
     every: int,
 ) -> tuple[Summary, Counts]:
-    """Read everything once; Ctrl-C ends it at a batch, with a checkpoint if there is to be one."""
+    """Read the files once; Ctrl-C stops between batches, with a checkpoint if one is wanted."""
     if checkpoint is not None and reader.options.gather:
-        raise InputError("--checkpoint and --gather do not go together: gathering reads everything before it begins.")
-    # What may be left out does not change what is read: who allows more after all goes on from the checkpoint.
+        raise InputError(
+            "--checkpoint and --gather cannot be combined: gathering reads everything before the first node."
+        )
+    # max_bad does not change what is read: a run with a larger one may resume from the checkpoint.
     kept = {name: value for name, value in parameters.items() if name != "max_bad"}
     saver = None if checkpoint is None else Checkpoint(checkpoint, every, reader, kept)
     with talk.progress("Reading") as bar, Interrupts(talk) as interrupts:
@@ -105,7 +107,7 @@ def summarize_files(
                 summary,
                 rejects=rejects,
                 checkpoint=saver,
-                on_going_on=lambda counts: talk.say(f"Going on from {checkpoint}, after {counts.nodes:,} nodes."),
+                on_going_on=lambda counts: talk.say(f"Resuming from {checkpoint}, after {counts.nodes:,} nodes."),
                 on_batch=lambda batch: bar.update(batch.counts.nodes, batch.fraction),
                 is_stopped=interrupts.asked,
             )
@@ -114,16 +116,16 @@ def summarize_files(
     if reader.n_across_files:
         talk.say(
             f"Note: the rows of {counted(reader.n_across_files, 'node')} were gathered from several files. If ids "
-            "start anew in each file, these are different nodes: --id-per-file."
+            "are unique only within a file, these are different nodes: use --id-per-file."
         )
     check_counts(talk, reader, counts, rejects)
     return summary, counts
 
 
 def check_counts(talk: Console, reader: Reader, counts: Counts, rejects: Path | None) -> None:
-    """Say what was left out; an error if that is everything, or more than is allowed."""
+    """Report the rows left out; raise if that is all of them, or more than allowed."""
     if counts.nodes == 0:
-        what = f"{counts.rows:,} rows, but none that can be used" if counts.rows else "no rows"
+        what = f"{counts.rows:,} rows, but none can be used" if counts.rows else "no rows"
         raise InputError(f"{_name(reader)} has {what}: there is nothing to cluster.")
     try:
         check_left_out(counts, reader.options)
@@ -134,42 +136,42 @@ def check_counts(talk: Console, reader: Reader, counts: Counts, rejects: Path | 
 
 @contextmanager
 def stoppable(checkpoint: Path | None, can_go_on: bool = True) -> Iterator[None]:
-    """Say how to go on after a Ctrl-C that ends everything at once."""
+    """Say how to resume after a Ctrl-C that stops at once."""
     try:
         yield
     except KeyboardInterrupt:
-        raise StoppedError(f"Stopped. {_how_to_go_on(checkpoint) if can_go_on else 'Nothing was kept.'}") from None
+        raise StoppedError(f"Stopped. {_how_to_go_on(checkpoint) if can_go_on else 'Nothing was saved.'}") from None
 
 
 def _how_to_go_on(checkpoint: Path | None) -> str:
     if checkpoint is None:
-        return "Nothing was kept; with --checkpoint FILE the next run could have gone on from here."
-    return f"Run the same command again to go on from {checkpoint}."
+        return "Nothing was saved; with --checkpoint FILE the next run could resume here."
+    return f"Rerun the same command to resume from {checkpoint}."
 
 
 def say_what_was_left_out(talk: Console, counts: Counts, rejects: Path | None = None) -> None:
-    """Say how many rows are in no node, and why; and what was mended."""
+    """Report how many rows are in no node, and why; and what was corrected."""
     n_left_out = counts.rows - counts.used
     if n_left_out:
         talk.say(f"Left out {n_left_out:,} of {counts.rows:,} rows: {', '.join(by_kind(counts))}.{_see(rejects)}")
     if counts.absent:
-        talk.say(f"Took {counts.absent:,} realizations without a value in their lists as absent.")
+        talk.say(f"Treated {counts.absent:,} realizations with a missing value in their lists as absent.")
     if counts.normalized:
         talk.say(
             f"Divided the probabilities of {counts.normalized:,} of {counts.nodes:,} nodes by their sum, which "
-            "rounding had put above 1."
+            "exceeded 1 by rounding."
         )
 
 
 def _see(rejects: Path | None) -> str:
-    return "" if rejects is None else f" See {rejects}: the first {MAX_LISTED:,} of each kind."
+    return "" if rejects is None else f" See {rejects}, which lists the first {MAX_LISTED:,} of each kind."
 
 
 def solve_all(talk: Console, summary: Summary, ks: list[int], n_init: int | None, seed: int, name: str) -> list[Result]:
     """Solve one summary for each number of clusters."""
     n_nodes = summary.n_nodes
     if ks[-1] > n_nodes:
-        raise InputError(f"{name} has {counted(n_nodes, 'node')}, too few for {ks[-1]:,} clusters. Ask for fewer.")
+        raise InputError(f"{name} has {counted(n_nodes, 'node')}, too few for {ks[-1]:,} clusters. Use a smaller -k.")
     results = []
     with talk.progress("Solving") as bar, talk.warnings():
         for i, k in enumerate(ks):
@@ -183,8 +185,8 @@ def solve_all(talk: Console, summary: Summary, ks: list[int], n_init: int | None
 
 
 def assign_files(talk: Console, first: Reader, results: list[Result], path: Path) -> list[Tally]:
-    """Read everything a second time, and write which node is in which cluster."""
-    # The files themselves: a folder or a pattern may mean more by now, such as rejected.csv.
+    """Read the files a second time and write the cluster of each node."""
+    # The files themselves: a folder or a pattern may match more by now, such as rejected.csv.
     reader = Reader(first.sources, first.options, first.known())
     tallies, _ = assign_reader(talk, reader, [result.centers for result in results], path)
     return tallies
@@ -193,7 +195,7 @@ def assign_files(talk: Console, first: Reader, results: list[Result], path: Path
 def assign_reader(
     talk: Console, reader: Reader, centers: Sequence[Any], path: Path | None
 ) -> tuple[list[Tally], Counts]:
-    """Assign all nodes of a reader; write them if there is a path. Returns also what became of the rows."""
+    """Assign all nodes of a reader, and write them if there is a path. Also returns the counts of rows."""
     counts = Counts()
     with talk.progress("Assigning") as bar:
 

@@ -1,6 +1,6 @@
-"""What probi assign, evaluate, info, check and convert do once their options are read.
+"""The work of probi assign, evaluate, info, check and convert.
 
-Apart from the commands, so that --help loads neither Numba nor pyarrow.
+Separate from the commands, so that --help loads neither Numba nor pyarrow.
 """
 
 import json
@@ -24,13 +24,13 @@ from probi.nodes import Nodes
 from probi.summary import Summary
 from probi.summary.window_file import is_window
 
-# Names, in lower case, of columns that are taken for degrees.
+# Lower-case names of columns that are taken as degrees.
 LONGITUDES = ("lon", "long", "longitude", "lng")
 LATITUDES = ("lat", "latitude")
 
 
 def print_summary(path: Path, summary: Summary, as_json: bool) -> None:
-    """Say what a summary holds."""
+    """Describe a summary."""
     values = {
         "file": str(path),
         "kind": "checkpoint" if "checkpoint" in summary.about else "summary",
@@ -69,10 +69,10 @@ def _shown(value: Any) -> str:
 def _reader_in_space_of(
     centers: Centers, name: Path, talk: Console, files: list[str], reading: Options
 ) -> tuple[Reader, Any]:
-    """Reader that gives coordinates in which the centers stand, and the centers."""
+    """Reader whose coordinates are those of the centers, and the centers."""
     if reading.scale in ("standard", "robust"):
         raise InputError(
-            f"--scale {reading.scale} would be estimated from these files, not from those of the centers. Give the "
+            f"--scale {reading.scale} would be estimated from these files, not from those of the centers. Pass the "
             "scales as a file, such as the result.json of the run that found the centers."
         )
     if centers.space is None:
@@ -89,26 +89,28 @@ def _reader_in_space_of(
 
 
 def _check_degrees(centers: Centers, name: Path, reading: Options) -> None:
-    """Raise if a table of centers without a space has what seems to be degrees, which are no distances."""
+    """Raise if a table of centers without a recorded space seems to contain degrees."""
     degrees = [next((f for f in centers.features if f.lower() in names), None) for names in (LONGITUDES, LATITUDES)]
     if reading.lonlat is None and None not in degrees:
         lon, lat = degrees
         raise InputError(
-            f"{name} has the columns {lon} and {lat}, but does not say how distances were measured. Name the folder "
-            f"of its run, or say that they are degrees: --lonlat {lon},{lat}."
+            f"{name} has the columns {lon} and {lat}, but does not record how distances were measured. Pass the "
+            f"folder of its run, or say that they are degrees: --lonlat {lon},{lat}."
         )
 
 
 def _check_same_space(given: Transform, theirs: Transform, name: Path, reading: Options) -> None:
     if given.lonlat != theirs.lonlat:
         has = "no longitude and latitude" if theirs.lonlat is None else f"{','.join(theirs.lonlat)}"
-        raise InputError(f"--lonlat is {','.join(given.lonlat or ())}, but the run in {name} had {has}. Leave it out.")
+        raise InputError(
+            f"--lonlat is {','.join(given.lonlat or ())}, but the run in {name} had {has}. Omit the option."
+        )
     if reading.scale != "none" and given.scale != theirs.scale:
-        raise InputError(f"--scale {reading.scale} has other scales than the run in {name}. Leave it out.")
+        raise InputError(f"--scale {reading.scale} has other scales than the run in {name}. Omit the option.")
 
 
 def _open_for(centers: Centers, name: Path, talk: Console, files: list[str], reading: Options) -> Reader:
-    """Open files as the run of the centers did, or at least with the columns that they have as features."""
+    """Open files as the run of the centers did, or at least with the same feature columns."""
     if centers.reading is not None:
         reader = open_reader(talk, files, as_before(reading, centers.reading, str(name)))
         check_as_before(reader, centers.reading, str(name))
@@ -118,7 +120,7 @@ def _open_for(centers: Centers, name: Path, talk: Console, files: list[str], rea
     try:
         return open_reader(talk, files, replace(reading, features=centers.features))
     except InputError:
-        # A column with lists of points names no features; standard input cannot be opened again.
+        # A column of point lists names no features; standard input cannot be opened again.
         if "-" in files or Reader(files, reading).columns.points is None:
             raise
         return open_reader(talk, files, reading)
@@ -131,8 +133,8 @@ def _check_same_features(centers: Centers, features: tuple[str, ...], name: str)
 
 
 def _coordinates_in(summary: Summary, centers: Centers, name: str) -> Any:
-    """Centers in the coordinates of a summary, whose scales need not be those of the centers."""
-    if "space" not in summary.about:  # made in Python: its user knows in which space
+    """Centers in the coordinates of a summary, whose scales may differ from those of the centers."""
+    if "space" not in summary.about:  # made in Python: the user knows its coordinates
         return centers.coordinates
     space = space_of(summary)
     _check_same_features(centers, space.features, name)
@@ -143,11 +145,11 @@ def _coordinates_in(summary: Summary, centers: Centers, name: str) -> Any:
 
 
 def _centers_of(path: Path, n_clusters: int | None) -> Centers:
-    """Centers of a file; a summary has none yet."""
+    """Centers of a file; raises for a summary, which has none."""
     if _is_summary(path):
         raise InputError(
-            f"{path} is a summary, which has no centers yet. Find them first: probi solve {path} -k K -o out, and then "
-            "give --centers out."
+            f"{path} is a summary, which has no centers yet. First run probi solve {path} -k K -o out, then use "
+            "--centers out."
         )
     return read_centers(path, n_clusters)
 
@@ -161,7 +163,7 @@ def assign_to_file(
     output: Path,
     as_json: bool,
 ) -> None:
-    """Write which node belongs to which center; see :func:`probi.cli.inspect.assign`."""
+    """Write the nearest center of each node; see :func:`probi.cli.inspect.assign`."""
     assignment_format(output)
     reader, places = _reader_in_space_of(_centers_of(centers, n_clusters), centers, talk, files, reading)
     check_output(output, reader)
@@ -174,7 +176,7 @@ def assign_to_file(
 def evaluate_centers(
     talk: Console, files: list[str], centers: Path, n_clusters: int | None, reading: Options, as_json: bool
 ) -> None:
-    """Say what centers cost; see :func:`probi.cli.inspect.evaluate`."""
+    """Print the cost of centers; see :func:`probi.cli.inspect.evaluate`."""
     found = _centers_of(centers, n_clusters)
     if len(files) == 1 and _is_summary(Path(files[0])):
         summary = Summary.load(files[0])
@@ -192,15 +194,15 @@ def _is_summary(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         start = file.read(1 << 20)
-    # A window is none, but to load it as one says so; a table it is even less.
+    # A window is not a summary, but loading it as one raises a clear error; read as a table it would not.
     return b"probi-sha256:" in start or path.suffix == ".probi" or is_window(start)
 
 
 def describe(files: list[str], reading: Options, as_json: bool) -> None:
-    """Say what a file is; see :func:`probi.cli.inspect.info`."""
+    """Describe a file; see :func:`probi.cli.inspect.info`."""
     path = Path(files[0])
     if (path / "summary.probi").is_file() and (path / "centers.parquet").is_file():
-        path /= "summary.probi"  # of a folder of results, whose tables are no data
+        path /= "summary.probi"  # of a results folder, whose tables are not data
     if len(files) == 1 and _is_summary(path):
         print_summary(path, Summary.load(path), as_json)
         return
@@ -210,7 +212,7 @@ def describe(files: list[str], reading: Options, as_json: bool) -> None:
 
 
 def _n_rows(reader: Reader) -> int | None:
-    """Rows of all files; None where only reading would tell."""
+    """Rows of all files; None if they are known only after reading."""
     total = 0
     for file in range(len(reader.sources)):
         n_rows = reader.opened(file).n_rows
@@ -223,14 +225,14 @@ def _n_rows(reader: Reader) -> int | None:
 def _open_like(
     before: Mapping[str, Any] | None, results: Path | None, talk: Console, files: list[str], reading: Options
 ) -> Reader:
-    """Open files as the run of a folder of results did, if one is named."""
+    """Open files as the run of a results folder did, if one is given."""
     reader = open_reader(talk, files, as_before(reading, before, str(results)))
     check_as_before(reader, before, str(results))
     return reader
 
 
 def check_rows(talk: Console, files: list[str], reading: Options, like: Path | None, as_json: bool) -> None:
-    """Name the first rows of each kind that cannot be used, and count all; see :func:`probi.cli.inspect.check`."""
+    """List the first bad rows of each kind, and count all; see :func:`probi.cli.inspect.check`."""
     before = None if like is None else read_reading(like)
     reader = _open_like(before, like, talk, files, replace(reading, on_bad="skip"))
     counts = Counts()
@@ -246,8 +248,8 @@ def check_rows(talk: Console, files: list[str], reading: Options, like: Path | N
         print(json.dumps({"counts": asdict(counts), "rows": found}, indent=2))
     else:
         talk.say(
-            f"{counts.rows:,} rows: {counts.used:,} good ones in {counts.nodes:,} nodes, {counts.rejected:,} bad or "
-            f"with a bad one, {counts.missing:,} with a missing value, {counts.incomplete:,} in an incomplete group."
+            f"{counts.rows:,} rows: {counts.used:,} good in {counts.nodes:,} nodes, {counts.rejected:,} bad or in a "
+            f"bad node, {counts.missing:,} with a missing value, {counts.incomplete:,} in an incomplete group."
         )
         say_what_was_left_out(talk, counts)
     if counts.rejected or counts.missing:
@@ -269,10 +271,10 @@ def convert_nodes(
 ) -> None:
     """Write nodes in another layout or format; see :func:`probi.cli.inspect.convert`."""
     nodes_format(output)
-    before = None if like is None else {**read_reading(like), "lonlat": None}  # features are written as they are
+    before = None if like is None else {**read_reading(like), "lonlat": None}  # features are written unchanged
     reader = _open_like(before, like, talk, files, reading)
     if reader.space.scale is not None or reading.scale != "none" or reading.lonlat is not None:
-        raise InputError("convert writes features as they are: it takes neither --scale nor --lonlat.")
+        raise InputError("convert writes features unchanged: it accepts neither --scale nor --lonlat.")
     weighted = reader.columns.weight is not None
     counts = Counts()
 

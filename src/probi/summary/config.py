@@ -28,16 +28,14 @@ class SummaryConfig:
         default=None,
         metadata={
             "metavar": "NODES",
-            "help": "Nodes in the summary, by default 200 per cluster.",
+            "help": "Nodes in the summary; default 200 per cluster. More nodes are more accurate.",
         },
     )
     preset: str = field(
         default="default",
-        metadata={"metavar": "PRESET", "help": "default, paper (PROBI as its authors state it) or theory."},
+        metadata={"metavar": "PRESET", "help": "default, paper (PROBI as published) or theory."},
     )
-    seed: int = field(
-        default=0, metadata={"min": 0, "metavar": "N", "help": "The same seed gives the same result, bit by bit."}
-    )
+    seed: int = field(default=0, metadata={"min": 0, "metavar": "N", "help": "Seed; the same one gives the same bits."})
     shard: int = field(
         default=0, metadata={"min": 0, "metavar": "N", "help": "Number of this part of the data, for probi merge."}
     )
@@ -46,7 +44,7 @@ class SummaryConfig:
         metadata={
             "min": 1,
             "metavar": "N",
-            "help": "Thin nodes with more realizations when they are read; the cost's error includes it.",
+            "help": "Thin nodes to at most N realizations on arrival; the standard error includes it.",
         },
     )
     epsilon: float | None = field(

@@ -22,6 +22,7 @@ else:
     FormatName = Literal[tuple(FORMATS)]  # so that the help lists them
 
 READING = "Reading"
+SUMMARY = "Summary"
 ENGINES = "Engines"
 
 PART_MEGABYTES = PART_BYTES >> 20
@@ -197,19 +198,18 @@ def _reading(
 
 
 def reads_nodes(command: Callable[..., Any]) -> Callable[..., Any]:
-<<<<<<< HEAD
-    """Give a command the options of reading; it gets them together, as ``reading``."""
+    """Add the reading options to a command, which receives them together as ``reading``."""
     return _with_options(command, "reading", list(inspect.signature(_reading).parameters.values()), _reading)
 
 
 def makes_summary(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of a summary, all but the number of clusters; it gets them as a dict, ``summary``."""
+    """Add the options of a summary, but for the number of clusters; the command receives them as ``summary``, a dict."""
     parameters = [
         inspect.Parameter(
             entry.name,
             inspect.Parameter.KEYWORD_ONLY,
             default=entry.default,
-            annotation=Annotated[TYPES[str(entry.type)], typer.Option(**entry.metadata)],
+            annotation=Annotated[TYPES[str(entry.type)], typer.Option(rich_help_panel=SUMMARY, **entry.metadata)],
         )
         for entry in fields(SummaryConfig)
         if entry.metadata
@@ -226,14 +226,9 @@ TYPES: dict[str, Any] = {
 def _with_options(
     command: Callable[..., Any], name: str, options: list[inspect.Parameter], gather: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """Give a command options in the place of a parameter, which gets what ``gather`` makes of them."""
+    """Replace a parameter of a command by options; the command receives what ``gather`` makes of them."""
     own = inspect.signature(command)
     parameters = [p for p in own.parameters.values() if p.name != name] + options
-=======
-    """Add the reading options to a command, which receives them together as ``reading``."""
-    own, shared = inspect.signature(command), inspect.signature(_reading)
-    parameters = [p for p in own.parameters.values() if p.name != "reading"] + list(shared.parameters.values())
->>>>>>> 78a2de0 (cli: help and messages in plain English)
 
     @functools.wraps(command)
     def with_options(**given: Any) -> Any:

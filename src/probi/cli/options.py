@@ -203,7 +203,7 @@ def reads_nodes(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def makes_summary(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of a summary, but for the number of clusters; the command receives them as ``summary``, a dict."""
+    """Add the options of a summary, without the number of clusters; the command receives them as ``summary``."""
     parameters = [
         inspect.Parameter(
             entry.name,

@@ -119,7 +119,7 @@ def test_of_more_clusters_none_has_a_colour_and_the_largest_have_numbers():
     assert "dasharray" not in picture
     assert len(numbers_in(picture)) == MAX_NUMBERED
     assert set(numbers_in(picture)) <= set(map(str, np.argsort(-result.clusters.mass, kind="stable")[:MAX_NUMBERED]))
-    assert "numbered: the 10 largest" in words.caption
+    assert "the 10 largest are numbered" in words.caption
 
 
 def test_every_realization_and_median_is_drawn_in_the_colour_of_its_cluster():

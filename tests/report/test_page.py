@@ -216,7 +216,7 @@ def test_an_estimate_has_its_error_and_a_bound_that_allows_for_it():
     text = read([result], make()[1]).text
     assert "1,234 ± 12 (estimated, ± one standard error). 83\u202f% of it" in text
     assert "at most 26\u202f% above the optimum (certified lower bound, two standard errors)" in text  # 1259 / 1000
-    assert "those of the coreset" in text
+    assert "estimates from the coreset" in text
 
 
 def test_a_far_bound_is_a_factor_and_certain_nodes_have_none():
@@ -224,7 +224,7 @@ def test_a_far_bound_is_a_factor_and_certain_nodes_have_none():
     assert "at most 5 times the optimum" in read([replace(results[0], cost=50.0, lower_bound=10.0)], nodes).text
     points = Nodes.from_points(np.random.default_rng(0).normal(size=(20, 2)))
     text = read([solve(points, 2, random_state=0)], points).text
-    assert "no spread of their own" in text
+    assert "The nodes have no spread" in text
     assert "optimum" not in text
 
 
@@ -237,13 +237,13 @@ def test_what_was_read_and_how_to_make_it_again():
 def test_the_elbow_comes_with_several_results_and_the_chosen_one_is_shown():
     _, nodes = make()
     results = [solve(nodes, k, random_state=0) for k in (2, 3, 5)]
-    assert "What more clusters would bring" not in read(results[:1], nodes).text
+    assert "Cost by number of clusters" not in read(results[:1], nodes).text
     page = read(results, nodes, chosen=2)
-    assert "What more clusters would bring" in page.text
+    assert "Cost by number of clusters" in page.text
     assert "5 centers with an expected cost" in page.text
-    assert "The details are those of 5 clusters; solved were k = 2, 3, 5." in page.text
+    assert "Details are shown for 5 clusters; solutions exist for k = 2, 3, 5." in page.text
     for wrong in (3, -1):
-        with pytest.raises(InputError, match="no result"):
+        with pytest.raises(InputError, match="chosen must be between 0 and 2"):
             render_report(results, nodes, STORY, chosen=wrong)
 
 
@@ -284,7 +284,7 @@ def test_what_is_estimated_is_marked_and_what_was_counted_is_not():
     whole = Summary(3, random_state=0)
     whole.update(nodes[:30])
     assert "about" not in "".join(read([solve(whole, 3, random_state=0)], whole.sample()).cells)
-    with pytest.raises(InputError, match="counts of 2 clusters"):
+    with pytest.raises(InputError, match="counts must have one entry per center, 3, got 2"):
         read([result], nodes, replace(STORY, counts=counts[:2]))
 
 
@@ -338,7 +338,7 @@ def test_very_many_clusters_have_tables_that_scroll_in_a_box():
     assert not re.search(r'class="text traits"', text)
     wide = Nodes.from_points(np.random.default_rng(0).normal(size=(70, 200)))
     result = quiet_solve(wide, 60, n_init=1, random_state=0)
-    assert "10 clusters are left out, the smallest." in read([result], wide).text
+    assert "The 10 smallest clusters are left out." in read([result], wide).text
 
 
 def test_borderline_nodes():
@@ -390,14 +390,14 @@ def test_unusual_solutions_can_be_reported(case):
 def test_an_empty_cluster_is_said_and_has_no_mean_distance():
     results, nodes = UNUSUAL["empty cluster"]()
     page = read(results, nodes)
-    assert "2 clusters of these have no node." in page.text
+    assert "2 clusters of these have no nodes." in page.text
     last = rows_of(page, 7)[5]
     assert last[:3] == ["4", "0", "0\u202f%"]
     assert last[5] == "–"
 
 
 def test_left_out_features_are_counted():
-    assert "30 features are left out" in read(*UNUSUAL["many features"]()).text
+    assert "30 features in which the centers differ least are left out" in read(*UNUSUAL["many features"]()).text
 
 
 def test_numbers_are_written_for_people():
@@ -419,5 +419,5 @@ def test_nothing_else_is_needed_than_a_result_and_nodes(tmp_path):
     page = (tmp_path / "r.html").read_text("utf-8")
     assert "<h1>2 clusters</h1>" in page
     assert "probi.solve(nodes, n_clusters=2, random_state=SEED)" in page
-    with pytest.raises(InputError, match="The result comes before the nodes"):
+    with pytest.raises(InputError, match="The result must come before the nodes"):
         write_report(tmp_path / "r.html", X, result)

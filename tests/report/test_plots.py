@@ -267,7 +267,9 @@ def test_the_cheapest_of_many_clusters_have_no_bar():
     assert len(spreads) == 20
     assert_allclose([bar.get_width() for bar in excesses], np.sort(result.clusters.cost)[:-21:-1])
     rest = number(np.sort(result.clusters.cost)[:-20].sum())
-    assert f"Without the 25 cheapest of 45 clusters, which cost {rest} together." in title_of(figure).replace("\n", " ")
+    assert f"The 25 cheapest of 45 clusters, which cost {rest} together, are left out." in title_of(figure).replace(
+        "\n", " "
+    )
 
 
 # -- profiles ---------------------------------------------------------------------------------------------------------
@@ -423,18 +425,18 @@ def test_figures_can_be_pickled_and_inputs_stay_as_they_were():
 
 def test_what_does_not_fit_is_an_error():
     nodes, result = uncertain()
-    with pytest.raises(InputError, match="3 names of features, but 2"):
+    with pytest.raises(InputError, match="features must have 2 names, one per feature, got 3"):
         plot_clusters(result, nodes, features=["a", "b", "c"])
     with pytest.raises(InputError, match="Centers have 2 features"):
         plot_profiles(result, uncertain(d=3)[0])
-    with pytest.raises(InputError, match="one row a point"):
+    with pytest.raises(InputError, match="one row per point"):
         plot_clusters(result, nodes, original=lambda x: x[:, 0])
-    with pytest.raises(InputError, match="no nodes"):
+    with pytest.raises(InputError, match="No nodes"):
         plot_clusters(result, nodes[:0])
-    with pytest.raises(InputError, match="no results"):
+    with pytest.raises(InputError, match="No results"):
         plot_elbow([])
     for one in (result, PLloyd(2, n_init=1, random_state=0).fit(nodes)):
-        with pytest.raises(InputError, match=r"here is one result\. Give a list: plot_elbow\(\[probi\.solve"):
+        with pytest.raises(InputError, match=r"got one result\. Pass a list: plot_elbow\(\[probi\.solve"):
             plot_elbow(one)
 
 
@@ -468,9 +470,11 @@ def test_the_wrong_order_is_answered_with_the_right_one(draw):
     X = np.random.default_rng(0).normal(size=(30, 3, 2))
     nodes, model = Nodes.from_dense(X), PLloyd(2, random_state=0).fit(X)
     for wrong in (nodes, X):
-        with pytest.raises(InputError, match=r"result comes before the nodes, as in plot_clusters\(result, nodes\)"):
+        with pytest.raises(
+            InputError, match=r"result must come before the nodes, as in plot_clusters\(result, nodes\)"
+        ):
             draw(wrong, model.result_)
-    with pytest.raises(InputError, match="Give the result of the PLloyd: its attribute result_"):
+    with pytest.raises(InputError, match="Pass the result of the PLloyd: its attribute result_"):
         draw(model, nodes)
     assert draw(model.result_, X).axes  # an array will do
 

@@ -1,4 +1,4 @@
-"""Pictures of solutions, which need the extra "plot" (matplotlib), and a report of one page, which does not."""
+"""Plots of solutions, which need the extra "plot" (matplotlib), and a one-page report, which does not."""
 
 from probi.report.page import Borderline, ReportContext, write_report
 from probi.report.plots import plot_clusters, plot_cost_split, plot_elbow, plot_profiles

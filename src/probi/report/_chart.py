@@ -1,4 +1,4 @@
-"""Axes and marks as SVG that lives inside an HTML page, in the page's colours and fonts.
+"""Axes and marks as SVG inside an HTML page, in the page's colors and fonts.
 
 The report draws with it and not with matplotlib, whose import and layout took longer than all else that a run did.
 Lengths are in points, 1/72 inch; y points down, as in SVG.
@@ -21,7 +21,7 @@ Array = NDArray[Any]
 Floats = NDArray[np.float64]
 Ticks = list[tuple[float, str]]
 
-# Colours that a page has its own of, in the light and in the dark.
+# Colors that the page defines, for light and dark mode.
 VARIABLES = {
     INK: "var(--ink)",
     MUTED: "var(--muted)",
@@ -30,16 +30,16 @@ VARIABLES = {
     EXCESS: "var(--excess)",
 }
 
-# Narrower than matplotlib's pictures, with larger text: scaled to a telephone's width it can still be read.
+# Narrower than matplotlib's plots, with larger text: readable when scaled to the width of a phone.
 WIDTH = 5.2  # inches
 SMALL = 10.0  # size of text
 
-PAD = 3.0  # around a picture
+PAD = 3.0  # around a plot
 TICK = 3.0  # length of a tick
 GAP = 3.5  # between a tick and its text, and between that and the name of an axis
-DIGIT = 0.64  # width of a digit in a wide font, in sizes of the text; the reader's font is not known here
+DIGIT = 0.64  # width of a digit in a wide font, relative to the text size; the reader's font is unknown
 LINE_HEIGHT = 1.2
-MARGIN = 0.05  # part of an axis that stays free at each end
+MARGIN = 0.05  # fraction of an axis left free at each end
 STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)  # between ticks, times a power of ten
 KAPPA = 0.5522847498307936  # a quarter of a circle as a cubic curve
 
@@ -48,7 +48,7 @@ KAPPA = 0.5522847498307936  # a quarter of a circle as a cubic curve
 
 
 def limits(values: Array, margin: float = MARGIN) -> tuple[float, float]:
-    """Ends of an axis that shows all of these values that are finite, with room at both."""
+    """Limits of an axis that shows all finite values, with a margin."""
     finite = np.asarray(values, np.float64)
     finite = finite[np.isfinite(finite)]
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
@@ -59,7 +59,7 @@ def limits(values: Array, margin: float = MARGIN) -> tuple[float, float]:
 
 
 def round_ticks(low: float, high: float, at_most: int, steps: Sequence[float] = STEPS) -> Ticks:
-    """Round numbers between two ends, with at most so many steps between them."""
+    """Round numbers between two limits, with at most the given number of steps."""
     rough = (high - low) / at_most
     if not (math.isfinite(rough) and rough > 0):
         return []
@@ -72,7 +72,7 @@ def round_ticks(low: float, high: float, at_most: int, steps: Sequence[float] = 
 
 
 def ticks_across(low: float, high: float, room: float) -> Ticks:
-    """Round numbers between two ends, as many as there is room for side by side."""
+    """Round numbers between two limits, as many as fit side by side."""
     for at_most in range(8, 1, -1):
         ticks = round_ticks(low, high, at_most)
         if len(ticks) * (width_of([words for _, words in ticks]) + SMALL) <= room:
@@ -81,7 +81,7 @@ def ticks_across(low: float, high: float, room: float) -> Ticks:
 
 
 def whole_ticks(low: float, high: float, at_most: int) -> Ticks:
-    """Like :func:`round_ticks`, of whole numbers only."""
+    """Like :func:`round_ticks`, for integers only."""
     return [(value, text) for value, text in round_ticks(low, high, at_most) if value == round(value)]
 
 
@@ -89,7 +89,7 @@ def whole_ticks(low: float, high: float, at_most: int) -> Ticks:
 
 
 def shown(color: str) -> str:
-    """A colour as the page knows it."""
+    """A color as the page defines it."""
     return VARIABLES.get(color, color)
 
 
@@ -99,7 +99,7 @@ def length(value: float) -> str:
 
 
 def path(points: str, *, stroke: str | None = None, width: float = 0.0, fill: str | None = None, more: str = "") -> str:
-    """A path in one colour, or with an outline in another."""
+    """A path with a fill color, an outline color, or both."""
     paint = f"fill: {shown(fill) if fill else 'none'}"
     if stroke:
         paint += f"; stroke: {shown(stroke)}; stroke-width: {length(width)}"
@@ -117,7 +117,7 @@ def text(
     turned: bool = False,
     bold: bool = False,
 ) -> str:
-    """One line of text whose middle is at this height; turned, it reads upward."""
+    """One line of text, vertically centered; it reads upward if ``turned``."""
     base = f' transform="rotate(-90 {length(x)} {length(y)})"' if turned else ""
     style = f"font: {'bold ' * bold}{length(size)}px var(--sans); text-anchor: {anchor}; fill: {shown(color)}"
     return (
@@ -126,7 +126,7 @@ def text(
 
 
 def polyline(x: Floats, y: Floats, close: bool = False) -> str:
-    """Path through these points; where one is missing it is interrupted."""
+    """Path through points, interrupted at missing ones."""
     found, pen = [], "M"
     for a, b in zip(x.tolist(), y.tolist(), strict=True):
         if math.isfinite(a) and math.isfinite(b):
@@ -138,7 +138,7 @@ def polyline(x: Floats, y: Floats, close: bool = False) -> str:
 
 
 def ellipse(middle: Floats, first: Floats, second: Floats) -> str:
-    """Path of an ellipse with these two half diameters, which need not be its axes."""
+    """Path of an ellipse with two conjugate half diameters."""
 
     def at(u: float, v: float) -> str:
         x, y = middle + u * first + v * second
@@ -152,14 +152,14 @@ def ellipse(middle: Floats, first: Floats, second: Floats) -> str:
 
 
 def marks(places: Floats, mark: str) -> str:
-    """The same mark at many places; each is drawn on top of the last."""
+    """The same mark at many positions; each is drawn on top of the previous one."""
     finite = places[np.isfinite(places).all(axis=1)]
     points = " ".join(f"{x:.1f},{y:.1f}" for x, y in finite.tolist())
     return f'<polyline points="{points}" style="fill: none; marker: url(#{mark})"/>' if points else ""
 
 
 def mark(name: str, shape: str, style: str) -> str:
-    """What :func:`marks` draws: a path around 0, 0."""
+    """Definition of a mark for :func:`marks`: a path around 0, 0."""
     return (
         f'<marker id="{name}" markerUnits="userSpaceOnUse" markerWidth="1" markerHeight="1" overflow="visible">'
         f'<path d="{shape}" style="{style}"/></marker>'
@@ -167,7 +167,7 @@ def mark(name: str, shape: str, style: str) -> str:
 
 
 def svg(parts: Iterable[str], height: float, alt: str) -> str:
-    """A picture of the usual width."""
+    """A plot of the standard width."""
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {length(72 * WIDTH)} {length(height)}"'
     return f'{head} role="img" aria-label="{escape(alt)}">' + "\n".join(part for part in parts if part) + "</svg>"
 
@@ -176,13 +176,13 @@ def svg(parts: Iterable[str], height: float, alt: str) -> str:
 
 
 def plain(values: Array) -> Floats:
-    """The scale on which a length is a length."""
+    """The linear scale."""
     return np.asarray(values, np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class Axes:
-    """A rectangle on paper, and how values get in it."""
+    """A rectangle of the plot, and the mapping of values to it."""
 
     left: float
     top: float
@@ -193,18 +193,18 @@ class Axes:
     scale: Callable[[Array], Floats] = plain  # of y
 
     def x(self, values: ArrayLike) -> Floats:
-        """Where values are, from left to right."""
+        """Horizontal positions of values."""
         low, high = self.x_limits
         return np.asarray(self.left + (np.asarray(values, np.float64) - low) / (high - low) * (self.right - self.left))
 
     def y(self, values: ArrayLike) -> Floats:
-        """Where values are, from top to bottom."""
+        """Vertical positions of values, from the top."""
         low, high = self.y_limits
         heights = (self.scale(np.asarray(values, np.float64)) - low) / (high - low)
         return np.asarray(self.bottom - heights * (self.bottom - self.top))
 
     def places(self, points: Floats) -> Floats:
-        """Where points are, (n, 2)."""
+        """Positions of points, (n, 2)."""
         return np.column_stack([self.x(points[:, 0]), self.y(points[:, 1])])
 
     def spine(self, side: str) -> str:
@@ -217,7 +217,7 @@ class Axes:
         return path(line, stroke=MUTED, width=0.6)
 
     def x_ticks(self, ticks: Ticks, dash: float = TICK) -> list[str]:
-        """Ticks below the axes, and what they say."""
+        """Ticks below the axes, and their labels."""
         at = self.x([value for value, _ in ticks]).tolist()
         dashes = "".join(f"M{length(x)} {length(self.bottom)}v{length(dash)}" for x in at)
         below = self.bottom + dash + GAP + 0.5 * SMALL
@@ -225,7 +225,7 @@ class Axes:
         return [path(dashes, stroke=MUTED, width=0.6) if dash and dashes else "", *texts]
 
     def y_ticks(self, ticks: Ticks, dash: float = TICK) -> list[str]:
-        """Ticks to the left of the axes, and what they say."""
+        """Ticks to the left of the axes, and their labels."""
         at = self.y([value for value, _ in ticks]).tolist()
         dashes = "".join(f"M{length(self.left)} {length(y)}h{length(-dash)}" for y in at)
         beside = self.left - dash - GAP
@@ -239,7 +239,7 @@ class Axes:
         return path("".join(lines), stroke=LINE, width=0.6) if lines else ""
 
     def names(self, x: str, y: str, beside: float) -> list[str]:
-        """Names of the axes; that of y is so far to the left of them."""
+        """Names of the axes; that of y is ``beside`` points to the left of them."""
         size = SMALL + 0.5
         middle, center = (self.left + self.right) / 2, (self.top + self.bottom) / 2
         below = self.bottom + TICK + 2 * GAP + SMALL + 0.5 * size
@@ -256,16 +256,16 @@ class Axes:
 
 
 def width_of(texts: Sequence[str], size: float = SMALL) -> float:
-    """Room that the longest of these needs."""
+    """Width of the longest of these texts."""
     return DIGIT * size * max(map(len, texts), default=0)
 
 
 def left_of(ticks: Ticks, name: str) -> tuple[float, float]:
-    """Room for the name of the y axis with its ticks, and for the ticks alone."""
+    """Space for the name of the y axis with its ticks, and for the ticks alone."""
     beside = TICK + 2 * GAP + width_of([words for _, words in ticks])
     return PAD + beside + LINE_HEIGHT * (SMALL + 0.5) * len(name.splitlines()), beside
 
 
 def below(name: str) -> float:
-    """Room for ticks and the name of the x axis."""
+    """Space for ticks and the name of the x axis."""
     return PAD + TICK + 2 * GAP + SMALL + LINE_HEIGHT * (SMALL + 0.5) * max(len(name.splitlines()), 1)

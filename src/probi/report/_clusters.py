@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
 
-# More marks than these hide each other and say no more.
+# More marks would only hide each other.
 MAX_REALIZATIONS, MAX_MEDIANS = 4000, 1500
 
-ROW = 0.7  # share of the row of a cluster that its nodes fill, where there is one feature only
-GOLDEN = 0.6180339887498949  # its multiples, modulo 1, are spread evenly however many there are
-STRETCHED = 6.0  # sides of a picture that differ more are not drawn to one scale
+ROW = 0.7  # fraction of its row that the nodes of a cluster fill, if there is one feature only
+GOLDEN = 0.6180339887498949  # its multiples modulo 1 are evenly spread, for any number of them
+STRETCHED = 6.0  # axes whose lengths differ by more than this factor have separate scales
 
 RADIUS, NUMBER_SIZE = 6.5, 8.5  # of the disc with the number of a cluster, and of the number, in points
-MAX_NUMBERED = 10  # of clusters that have no colour the largest have a number
-FAINT = 0.35  # how opaque medians are where clusters have no colours, so that centers stand out
-N_DIRECTIONS = 16  # that a disc may stand in
+MAX_NUMBERED = 10  # if clusters have no colors, only the largest have a number
+FAINT = 0.35  # opacity of medians if clusters have no colors, so that centers stand out
+N_DIRECTIONS = 16  # in which a disc may be placed
 
 
 @dataclass(frozen=True, eq=False)
 class Plane:
-    """How coordinates of the clustering get on paper."""
+    """Projection from coordinates of the clustering to the plane of the plot."""
 
     project: Callable[[Array, Array, Array], Floats]  # coordinates (n, d), clusters (n,), heights in a row (n,)
     x: str
@@ -47,7 +47,7 @@ class Plane:
 
 
 def draw_clusters(axes: "Axes", scene: Scene) -> Words:
-    """Draw realizations, medians, ellipses and centers; say what is to be seen."""
+    """Draw realizations, medians, ellipses and centers; return the caption."""
     plane = choose_plane(scene)
     label(axes, plane.x, plane.y)
     n_drawn = _draw_realizations(axes, scene, plane)
@@ -63,7 +63,7 @@ def draw_clusters(axes: "Axes", scene: Scene) -> Words:
 
 
 def choose_plane(scene: Scene) -> Plane:
-    """Features as they are, or the plane that shows most."""
+    """The features themselves, or the plane with the most variance."""
     n_shown = scene.centers.shape[1]
     if n_shown == 1:
         return _rows(scene)
@@ -74,7 +74,7 @@ def choose_plane(scene: Scene) -> Plane:
 
 
 def aspect_of(scene: Scene) -> float:
-    """How many units of x are as far as one of y, in the middle of the centers; of degrees 1 / cos(latitude)."""
+    """Length of one unit of y in units of x, as the median over centers; for degrees 1 / cos(latitude)."""
     places = np.asarray(scene.places, np.float64)
     step = 1e-4 * float(scene.nodes.points[:1000].std(axis=0).max()) or 1e-4
     moved = places[:, None] + step * np.eye(places.shape[1])
@@ -94,7 +94,7 @@ def _rows(scene: Scene) -> Plane:
     def project(points: Array, clusters: Array, heights: Array) -> Floats:
         return np.column_stack([scene.to_original(points)[:, 0], rank[clusters] + ROW * (heights - 0.5)])
 
-    note = " Each cluster has a row of its own; the height within it means nothing."
+    note = " Each cluster has its own row; the height within it has no meaning."
     return Plane(project, short(scene.features[0], 60), "", note, has_rows=True)
 
 
@@ -114,7 +114,7 @@ def _principal(scene: Scene) -> Plane:
 
 
 def _strongest(direction: Floats, names: list[str] | None) -> str:
-    """The features that a direction is mostly made of."""
+    """The features with the largest share in a direction."""
     if names is None or not direction.any():
         return ""
     order = np.argsort(-np.abs(direction), kind="stable")
@@ -126,7 +126,7 @@ def _strongest(direction: Floats, names: list[str] | None) -> str:
 
 
 def some_realizations(scene: Scene, plane: Plane) -> tuple[NDArray[np.int64], Floats]:
-    """Numbers of the realizations to draw, always the same ones, and where they are."""
+    """Indices of the realizations to draw, always the same ones, and their positions."""
     n = scene.nodes.n_realizations
     rows = np.arange(n)
     if n > MAX_REALIZATIONS:
@@ -136,7 +136,7 @@ def some_realizations(scene: Scene, plane: Plane) -> tuple[NDArray[np.int64], Fl
 
 
 def alpha_of(scene: Scene, n_drawn: int) -> float:
-    """How opaque realizations are; certain nodes are their own medians, which are drawn anyway."""
+    """Opacity of realizations; certain nodes are their own medians, which are drawn anyway."""
     return 0.0 if scene.nodes.is_certain else float(np.clip(40 / np.sqrt(n_drawn), 0.3, 0.6))
 
 
@@ -167,7 +167,7 @@ def _draw_medians(axes: "Axes", scene: Scene, plane: Plane) -> int:
 
 
 def some_medians(scene: Scene) -> NDArray[np.int64]:
-    """Numbers of the nodes whose medians to draw, always the same ones."""
+    """Indices of the nodes whose medians to draw, always the same ones."""
     n = len(scene.nodes)
     if n <= MAX_MEDIANS:
         return np.arange(n)
@@ -210,7 +210,7 @@ def _set_limits(axes: "Axes", plane: Plane) -> None:
         return
     (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
     sides = abs(right - left), abs(top - bottom) * plane.aspect
-    # A distance is the same in all directions, so the scale should be; but a thin line shows nothing.
+    # Distances are the same in all directions, so scales should be equal, unless the plot would become too thin.
     if min(sides) > 0 and max(sides) < STRETCHED * min(sides):
         axes.set_aspect(plane.aspect, adjustable="datalim")
 
@@ -241,7 +241,7 @@ def _draw_centers(axes: "Axes", scene: Scene, plane: Plane) -> None:
 
 
 def dot_radii(scene: Scene) -> Floats:
-    """Of the dots at the centers, in points; of many clusters those with more mass have larger ones."""
+    """Radii of the dots at the centers, in points; if there are many clusters, they grow with the mass."""
     if has_colors(scene.n_clusters):
         return np.full(scene.n_clusters, 2.6)
     masses = scene.cluster_masses
@@ -250,7 +250,7 @@ def dot_radii(scene: Scene) -> Floats:
 
 
 def numbered(scene: Scene) -> NDArray[np.int64]:
-    """Clusters whose number is drawn: all, or the largest of very many; those that can be drawn."""
+    """Clusters whose number is drawn: all, or the largest if there are many; only finite ones."""
     order = np.argsort(-scene.cluster_masses, kind="stable")
     kept = order if has_colors(scene.n_clusters) else order[:MAX_NUMBERED]
     return np.sort(kept)[np.isfinite(scene.centers[np.sort(kept)]).all(axis=1)]
@@ -258,21 +258,21 @@ def numbered(scene: Scene) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Disc:
-    """A box around text that is a circle of the same size for all texts; a class, so that figures can be pickled."""
+    """A circular box around text, of the same size for all texts; a class, so that figures can be pickled."""
 
-    ratio: float  # radius over size of the text
+    ratio: float  # radius relative to the size of the text
 
     def __call__(self, x: float, y: float, width: float, height: float, size: float) -> "Path":
-        """Return the circle around the middle of the text."""
+        """Return the circle around the center of the text."""
         from matplotlib.path import Path
 
         return Path.circle((x + width / 2, y + height / 2), self.ratio * size)
 
 
 def _shifts(axes: "Axes", places: Floats, numbers: NDArray[np.int64]) -> Floats:
-    """How far from its center each disc stands, in points."""
+    """Offset of each disc from its center, in points."""
     figure = owner(axes)
-    figure.draw_without_rendering()  # the layout decides how large the axes are
+    figure.draw_without_rendering()  # the layout determines the size of the axes
     points = 72 / figure.dpi
     drawn = [c.get_offsets() for c in axes.collections if c.get_gid() in ("realizations", "medians")]
     marks = axes.transData.transform(np.concatenate([np.asarray(offsets) for offsets in drawn])) * points
@@ -283,23 +283,23 @@ def _shifts(axes: "Axes", places: Floats, numbers: NDArray[np.int64]) -> Floats:
 
 
 def beside(centers: Floats, numbers: NDArray[np.int64], marks: Floats, frame: Floats) -> Floats:
-    """Where discs with numbers stand: near their centers, where they hide little.
+    """Positions of the discs with numbers: near their centers, where they hide little.
 
     Parameters
     ----------
     centers : ndarray of shape (n_clusters, 2)
-        On paper, in points.
+        In points of the plot.
     numbers : ndarray of shape (n,)
         The centers that get a disc.
     marks : ndarray of shape (n_marks, 2)
         What should not be hidden.
     frame : ndarray of shape (2, 2)
-        Two corners of the picture.
+        Two corners of the plot.
 
     Returns
     -------
     ndarray of shape (n, 2)
-        Middles of the discs.
+        Centers of the discs.
     """
     turns = 2 * np.pi * np.arange(N_DIRECTIONS) / N_DIRECTIONS
     directions = np.column_stack([np.cos(turns), np.sin(turns)])
@@ -320,7 +320,7 @@ def beside(centers: Floats, numbers: NDArray[np.int64], marks: Floats, frame: Fl
 
 
 def _n_near(spots: Floats, others: Floats, radius: float) -> Floats:
-    """How many of the others are so near to each spot."""
+    """How many of the others are within the radius of each spot."""
     near = np.abs(spots[:, None, 0] - others[:, 0]) ** 2 + (spots[:, None, 1] - others[:, 1]) ** 2 < radius**2
     return np.asarray(near.sum(axis=1), np.float64)
 
@@ -329,7 +329,7 @@ def _n_near(spots: Floats, others: Floats, radius: float) -> Floats:
 
 
 def clusters_words(scene: Scene, plane: Plane, n_drawn: int, n_medians: int, has_ellipses: bool) -> Words:
-    """Say what is to be seen, and how much of it is drawn."""
+    """Describe the plot, and how much of the data is drawn."""
     alt = (
         f"Scatter plot of {plural(n_medians, 'node')} in {plural(scene.n_clusters, 'cluster')} around numbered centers."
     )
@@ -352,7 +352,7 @@ def _caption(scene: Scene, plane: Plane, n_drawn: int, n_medians: int, has_ellip
     if has_colors(scene.n_clusters):
         parts.append("White dots: centers, with their numbers beside them.")
     else:
-        parts.append(f"Dots: centers, larger with more mass; numbered: the {MAX_NUMBERED} largest.")
+        parts.append(f"Dots: centers, larger with more mass; the {MAX_NUMBERED} largest are numbered.")
     if has_ellipses:
         parts.append("Dashed: one standard deviation of the realizations of a cluster.")
     return " ".join(parts) + plane.note + scene.part

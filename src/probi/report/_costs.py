@@ -1,4 +1,4 @@
-"""Draws what clusters cost."""
+"""Draws the costs of clusters."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ MAX_BARS = 20  # the most expensive clusters have one
 
 
 def draw_elbow(axes: "Axes", results: Sequence[Result], chosen: int | None) -> Words:
-    """Draw cost over the number of clusters, above the floor that is the nodes' own spread."""
+    """Draw cost over the number of clusters, above the nodes' own spread."""
     ks, costs, errors, floors = elbow_curve(results)
     _draw_floor(axes, ks, costs + 2 * errors, floors)
     axes.errorbar(
@@ -37,7 +37,7 @@ def draw_elbow(axes: "Axes", results: Sequence[Result], chosen: int | None) -> W
 
 
 def cost_name(unit: str) -> str:
-    """Of an axis along which costs stand."""
+    """Label of an axis of costs."""
     return f"Expected cost, {unit}" if unit else "Expected cost"
 
 
@@ -55,7 +55,7 @@ def elbow_curve(results: Sequence[Result]) -> tuple[NDArray[np.int64], Floats, F
 def floor_limits(
     ks: NDArray[np.int64], tops: Floats, floors: Floats
 ) -> tuple[tuple[float, float], tuple[float, float], float] | None:
-    """Ends of both axes such that the floor is seen, and its height; None where nothing is finite."""
+    """Limits of both axes such that the spread is visible, and its height; None if nothing is finite."""
     floor = float(np.nanmin(floors, initial=np.inf))
     top = float(np.nanmax(tops, initial=-np.inf))
     if not (np.isfinite(floor) and np.isfinite(top)):
@@ -95,18 +95,18 @@ def _elbow_axes(axes: "Axes", ks: NDArray[np.int64]) -> None:
 def elbow_words(
     ks: NDArray[np.int64], costs: Floats, errors: Floats, floors: Floats, chosen: int | None, unit: str = ""
 ) -> Words:
-    """Say what is to be seen."""
+    """Describe the plot."""
     alt = (
         f"Line chart: the cost goes from {number(costs[0])} with {plural(int(ks[0]), 'cluster')} "
         f"to {number(costs[-1])} with {plural(int(ks[-1]), 'cluster')}."
     )
-    return Words("What more clusters would bring", _elbow_caption(errors, floors, chosen, unit), alt)
+    return Words("Cost by number of clusters", _elbow_caption(errors, floors, chosen, unit), alt)
 
 
 def _elbow_caption(errors: Floats, floors: Floats, chosen: int | None, unit: str) -> str:
-    caption = "The cost falls with every further cluster; how many to take depends on what they are for."
+    caption = "Every further cluster lowers the cost; how many to use depends on their purpose."
     if np.any(errors > 0):
-        caption += " Bars: two standard errors up and down."
+        caption += " Bars: two standard errors in each direction."
     floor = float(np.nanmin(floors, initial=np.inf))
     if 0 < floor < np.inf:
         caption += f" Shaded: the nodes' own spread, {measured(number(floor), unit)}; no clustering costs less."
@@ -116,7 +116,7 @@ def _elbow_caption(errors: Floats, floors: Floats, chosen: int | None, unit: str
 
 
 def draw_cost_split(axes: "Axes", result: Result) -> Words:
-    """Draw a bar a cluster: its nodes' own spread, then what its center costs beyond that."""
+    """Draw one bar per cluster: its nodes' own spread, then the excess."""
     from matplotlib.ticker import MaxNLocator
 
     names, spreads, excesses = cost_bars(result)
@@ -124,7 +124,7 @@ def draw_cost_split(axes: "Axes", result: Result) -> Words:
     axes.barh(rows, spreads, 0.72, color=SPREAD, label="the nodes' own spread")
     axes.barh(rows, excesses, 0.72, left=spreads, color=EXCESS, label="distance beyond it")
     axes.set_yticks(rows, names, **PLAIN)
-    axes.set_ylim(len(names) + 0.8, -0.6)  # the legend stands in a row of its own
+    axes.set_ylim(len(names) + 0.8, -0.6)  # the legend has its own row
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.grid(True, axis="x", color=LINE, linewidth=0.6)
@@ -148,25 +148,25 @@ def cost_bars(result: Result) -> tuple[list[str], Floats, Floats]:
     clusters = result.clusters
     costs, spreads = np.nan_to_num(clusters.cost), np.nan_to_num(clusters.spread)
     order = np.argsort(-costs, kind="stable")
-    # A computed spread may exceed the true one by its tolerance, and then, by a hair, the cost.
+    # A computed spread may exceed the true one by its tolerance, and then slightly exceed the cost.
     excesses = np.maximum(costs - spreads, 0.0)
     kept = order[:MAX_BARS]
     return [str(c) for c in kept], spreads[kept], excesses[kept]
 
 
 def split_words(result: Result, names: list[str], unit: str = "") -> Words:
-    """Say what is to be seen."""
+    """Describe the plot."""
     clusters = result.clusters
     cost, spread = float(np.nansum(clusters.cost)), float(np.nansum(clusters.spread))
-    caption = "The most expensive cluster stands on top. Only the second part of a bar can be changed by other centers."
+    caption = "The most expensive cluster is at the top. Other centers can reduce only the second part of a bar."
     if cost > 0:
-        caption += f" Of all clusters together it is {percent(max(0.0, 1 - spread / cost))}."
+        caption += f" Over all clusters, it is {percent(max(0.0, 1 - spread / cost))} of the cost."
     n_others = len(clusters.cost) - len(names)
     if n_others > 0:
         others = cost - float(np.nansum(clusters.cost[[int(name) for name in names]]))
         caption += (
-            f" Without the {n_others:,} cheapest of {len(clusters.cost):,} clusters, "
-            f"which cost {measured(number(others), unit)} together."
+            f" The {n_others:,} cheapest of {len(clusters.cost):,} clusters, "
+            f"which cost {measured(number(others), unit)} together, are left out."
         )
     alt = f"Bar chart: cluster {names[0]} costs most, {number(float(np.nanmax(clusters.cost)))} of {number(cost)}."
     return Words("Where the cost comes from", caption, alt)

@@ -1,4 +1,4 @@
-"""The pictures of the report, as SVG; what they show is what :mod:`probi.report.plots` shows."""
+"""The plots of the report as SVG; they show the same as those of :mod:`probi.report.plots`."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -60,14 +60,14 @@ from probi.solver.result import Result
 
 Floats = NDArray[np.float64]
 
-SMALLEST_ELLIPSE = 7.0  # half of its longer axis; a smaller one would only hide its center
-N_LAYERS = 12  # marks of all clusters take turns in lying on top, so often
+SMALLEST_ELLIPSE = 7.0  # half of its longer axis; a smaller one would only hide the center
+N_LAYERS = 12  # layers in which the marks of all clusters alternate on top
 RIGHT = 72 * WIDTH - PAD
 
 
 # -- clusters ---------------------------------------------------------------------------------------------------------
 
-# Around 0, 0; as large as the marks of matplotlib of these sizes.
+# Around 0, 0; with the sizes of matplotlib's marks.
 SMALL_DOT = "M-1.12 0a1.12 1.12 0 1 0 2.24 0a1.12 1.12 0 1 0-2.24 0Z"
 SHAPES = {
     "o": "M-1.87 0a1.87 1.87 0 1 0 3.74 0a1.87 1.87 0 1 0-3.74 0Z",
@@ -115,7 +115,7 @@ def _ellipses(scene: Scene, plane: Plane) -> Iterator[tuple[Floats, Floats, Floa
 
 
 def _extent(first: Floats, second: Floats) -> list[Floats]:
-    """How far an ellipse reaches from its middle."""
+    """Extent of an ellipse from its center."""
     return [np.hypot(first, second)]
 
 
@@ -136,7 +136,7 @@ def _plane_axes(plane: Plane, points: Floats, height: float) -> tuple[Axes, list
 def _one_scale(
     x: tuple[float, float], y: tuple[float, float], sides: float, aspect: float
 ) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Longer limits of one axis, so that a distance is the same in all directions; but a thin line shows nothing."""
+    """Extend the limits of one axis to equal scales, unless the plot would become too thin."""
     width, height = x[1] - x[0], aspect * (y[1] - y[0])
     if max(width, height) >= STRETCHED * min(width, height):
         return x, y
@@ -170,7 +170,7 @@ def _marks(
 
 
 def _layers(places: Floats, looks: NDArray[Any], name: str, drawn: Callable[[str], tuple[str, str]]) -> Iterator[str]:
-    """Marks of several looks that lie on top of each other in turns, after a definition of each look."""
+    """Marks of several looks in alternating layers, after a definition of each look."""
     kinds = list(dict.fromkeys(looks.tolist()))
     seen: set[str] = set()
     for layer in np.array_split(np.arange(len(looks)), N_LAYERS):
@@ -203,7 +203,7 @@ def _centers(axes: Axes, scene: Scene, centers: Floats, marks: Floats) -> Iterat
 
 
 def elbow_picture(results: Sequence[Result], chosen: int | None, height: float, unit: str = "") -> tuple[str, Words]:
-    """Cost over the number of clusters, above the floor that is the nodes' own spread."""
+    """Cost over the number of clusters, above the nodes' own spread."""
     ks, costs, errors, floors = elbow_curve(results)
     box = floor_limits(ks, costs + 2 * errors, floors)
     x_limits, y_limits = (limits(ks), limits(costs)) if box is None else box[:2]
@@ -250,7 +250,7 @@ def _circle(x: Any, y: Any, radius: float) -> str:
 
 
 def split_picture(result: Result, height: float, unit: str = "") -> tuple[str, Words]:
-    """A bar a cluster: its nodes' own spread, then what its center costs beyond that."""
+    """One bar per cluster: its nodes' own spread, then the excess."""
     names, spreads, excesses = cost_bars(result)
     n = len(names)
     right = 1.05 * float(np.max(spreads + excesses)) or 1.0
@@ -288,7 +288,7 @@ def _legend(x: float, y: float) -> Iterator[str]:
 
 
 def profiles_picture(scene: Scene) -> tuple[str, Words]:
-    """A panel a cluster: its center, feature by feature, with bars in which half of its realizations lie."""
+    """One panel per cluster: its center, feature by feature, with bars for the middle half of its realizations."""
     features = scene.max_different(MAX_FEATURES)
     clusters = largest(scene)
     centers = scene.standardised(scene.centers)[:, features]
@@ -307,7 +307,7 @@ def profiles_picture(scene: Scene) -> tuple[str, Words]:
             parts += axes.y_ticks(_steps(heights, axes))
         else:
             parts += axes.y_ticks([(value, "") for value, _ in _steps(heights, axes)])[:1]
-        if i + n_columns >= len(clusters):  # nothing stands below it
+        if i + n_columns >= len(clusters):  # the lowest panel of its column
             parts += _names(axes, names)
     parts.append(text(PAD + SMALL / 2, height / 2, "Standard deviations", anchor="middle", turned=True))
     words = profiles_words(scene, features, len(clusters))
@@ -315,7 +315,7 @@ def profiles_picture(scene: Scene) -> tuple[str, Words]:
 
 
 def _panels(heights: Floats, names: list[str], n_panels: int, n_columns: int, height: float) -> Iterator[Axes]:
-    """Axes of all panels, row by row; with one scale, which they share."""
+    """Axes of all panels, row by row, with a common scale."""
     scale = symmetric_log if is_extreme(heights) else chart.plain
     y_limits = limits(scale(heights))
     first = Axes(0, 0, 1, 1, (0, 1), y_limits, scale)

@@ -1,4 +1,4 @@
-"""Weighted statistics of realizations; values that are not finite count for nothing."""
+"""Weighted statistics of realizations; values that are not finite are ignored."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ Floats = NDArray[np.float64]
 
 
 def quantiles(values: Array, masses: Floats, shares: tuple[float, ...]) -> Floats:
-    """Smallest value of each column below or at which lies this share of the mass.
+    """Weighted quantiles of each column: the smallest value with at least this fraction of the mass at or below it.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def means(values: Array, masses: Floats) -> Floats:
 
 
 def deviations(values: Array, masses: Floats) -> Floats:
-    """Standard deviation of each column, (d,); 0 where it is nothing but rounding."""
+    """Standard deviation of each column, (d,); 0 if it is only rounding."""
     middle = means(values, masses)
     found = np.sqrt(means((values - middle) ** 2, masses))
     rounding = 1e-12 * np.abs(np.nan_to_num(middle))
@@ -53,7 +53,7 @@ def deviations(values: Array, masses: Floats) -> Floats:
 
 
 def covariance(values: Array, masses: Floats) -> tuple[Floats, Floats] | None:
-    """Mean (d,) and covariance (d, d) of the rows that are finite; None where they have no mass."""
+    """Mean (d,) and covariance (d, d) of the rows that are finite; None if they have no mass."""
     usable = np.isfinite(values).all(axis=1) & (masses > 0)
     if not usable.any():
         return None
@@ -64,7 +64,7 @@ def covariance(values: Array, masses: Floats) -> tuple[Floats, Floats] | None:
 
 
 def principal_plane(values: Array, masses: Floats) -> tuple[Floats, Floats, Floats]:
-    """Plane that shows most of the variance.
+    """Plane with the most variance.
 
     Parameters
     ----------
@@ -97,6 +97,6 @@ def _principal(values: Array) -> tuple[Floats, Floats]:
     if len(values) < values.shape[1]:
         _, singular, directions = np.linalg.svd(values, full_matrices=False)
         return singular**2, directions
-    # Of the small matrix: a hundred times faster, and half the digits are more than a picture shows.
+    # Eigenvectors of the smaller Gram matrix: a hundred times faster, and half the digits suffice for a plot.
     variance, directions = np.linalg.eigh(values.T @ values)
     return np.maximum(variance[::-1], 0.0), directions.T[::-1]

@@ -41,12 +41,12 @@ def draw_profiles(scene: Scene) -> tuple["Figure", Words]:
 
 
 def largest(scene: Scene) -> Integers:
-    """Clusters to draw: all, or those of the largest mass, in their order."""
+    """Clusters to draw: all, or those with the largest mass, in order."""
     return np.sort(np.argsort(-scene.cluster_masses, kind="stable")[:MAX_PANELS])
 
 
 def band_of(scene: Scene, cluster: int) -> Floats:
-    """Between which values the middle half of a cluster's realizations lies, (2, d')."""
+    """Quartiles of a cluster's realizations, (2, d')."""
     inside = scene.members[cluster]
     return scene.standardised(quantiles(scene.values[inside], scene.masses[inside], (0.25, 0.75)))
 
@@ -58,7 +58,7 @@ def columns_of(n_features: int, n_clusters: int) -> int:
 
 
 def height_of(scene: Scene, shown: Integers, n_clusters: int, n_columns: int) -> float:
-    """Height of the picture, in inches."""
+    """Height of the plot, in inches."""
     rows = -(-n_clusters // n_columns)
     longest = max(len(short(scene.features[j], LONGEST_NAME)) for j in shown)
     # The label beside a single row of panels is as long as two inches.
@@ -66,7 +66,7 @@ def height_of(scene: Scene, shown: Integers, n_clusters: int, n_columns: int) ->
 
 
 def bar_width(n_features: int) -> float:
-    """Of the bars of a panel, in points."""
+    """Width of the bars of a panel, in points."""
     return 6.0 if n_features <= 12 else 4.0 if n_features <= MAX_MARKED else 2.5
 
 
@@ -74,7 +74,7 @@ def _draw_panel(panel: "Axes", paint: str, cluster: int, center: Floats, band: F
     style_axes(panel)
     at = np.arange(len(center))
     panel.axhline(0.0, color=MUTED, linewidth=0.6, zorder=1)
-    # No line from one feature to the next: what lies between two of them means nothing.
+    # No line from one feature to the next: there is nothing between two of them.
     wide = bar_width(len(at))
     panel.vlines(at, *band, color=paint, alpha=0.4, linewidth=wide, zorder=2, gid=f"band {cluster}")
     panel.plot(
@@ -84,7 +84,7 @@ def _draw_panel(panel: "Axes", paint: str, cluster: int, center: Floats, band: F
 
 
 def name_of(scene: Scene, cluster: int) -> str:
-    """What stands above a panel."""
+    """Title of a panel."""
     mass = scene.cluster_masses
     share = mass[cluster] / mass.sum() if mass.sum() > 0 else np.nan
     return f"Cluster {cluster}, {percent(share)}" if len(scene.features) > 6 else f"Cluster {cluster}"
@@ -102,13 +102,13 @@ def _finish(
         panel.tick_params(axis="x", length=0)
         _draw_rules(panel, len(names))
         panel.set_xticks([])
-        if i + n_columns >= n_panels:  # nothing stands below it
+        if i + n_columns >= n_panels:  # the lowest panel of its column
             _name_features(panel, names, in_layout=i // n_columns == last_row)
     figure.supylabel("Standard deviations", fontsize=SMALL, color=INK, rotation_mode="anchor", va="top", ha="center")
 
 
 def _set_scale(panel: "Axes", heights: Floats) -> None:
-    """An ordinary scale, or one that shows extremes and what is ordinary beside them."""
+    """A linear scale, or a symmetric logarithmic one if there are extreme values."""
     from matplotlib.ticker import MaxNLocator
 
     finite = heights[np.isfinite(heights)]
@@ -121,23 +121,23 @@ def _set_scale(panel: "Axes", heights: Floats) -> None:
 
 
 def _name_features(panel: "Axes", names: list[str], in_layout: bool) -> None:
-    """Names below a panel; not in the layout, they hang where a panel is missing and take no room from others."""
+    """Names below a panel; outside of the layout, they use the space of a missing panel."""
     panel.set_xticks(np.arange(len(names)), [short(name, LONGEST_NAME) for name in names], **PLAIN)
     for text in panel.get_xticklabels():
-        # Anchored, so that they stand at their ticks in any font: that of a browser is not the one measured here.
+        # Anchored to their ticks in any font: that of a browser is not the one measured here.
         text.set(rotation=90, rotation_mode="anchor", ha="right", va="center")
         text.set(fontsize=SMALL if len(names) <= MAX_MARKED else 6.5, in_layout=in_layout)
 
 
 def _draw_rules(panel: "Axes", n_features: int) -> None:
-    """A thin line up from each feature, all in one path: a grid of them would be most of the picture's bytes."""
+    """A thin vertical line per feature, all in one path: a grid would be most of the plot's bytes."""
     across = np.repeat(np.arange(n_features), 3)
     up = np.tile([0.0, 1.0, np.nan], n_features)
     panel.plot(across, up, transform=panel.get_xaxis_transform(), color=LINE, linewidth=0.5, zorder=0.5)
 
 
 def is_extreme(heights: Floats) -> bool:
-    """Whether some are so far out that an ordinary scale would hide the others."""
+    """Whether some values are so extreme that a linear scale would hide the others."""
     return bool(np.abs(heights).max(initial=0.0) > EXTREME)
 
 
@@ -149,7 +149,7 @@ def symmetric_log(heights: NDArray[Any]) -> Floats:
 
 
 def extreme_ticks(heights: Floats) -> tuple[list[float], list[str]]:
-    """Where such a scale has ticks, and what they say."""
+    """Ticks of such a scale, and their labels."""
     steps = [step for step in (2.0, 10.0, 100.0, 1000.0) if step < 1.3 * np.abs(heights).max()]
     ticks = (
         [-step for step in steps if -step > 1.3 * heights.min()] + [0.0] + [s for s in steps if s < 1.3 * heights.max()]
@@ -158,18 +158,18 @@ def extreme_ticks(heights: Floats) -> tuple[list[float], list[str]]:
 
 
 def profiles_words(scene: Scene, shown: Integers, n_clusters: int) -> Words:
-    """Say what is to be seen and what was left out."""
+    """Describe the plot, and what was left out."""
     caption = (
-        "Dots: centers. Bars: between these values lies the middle half of the realizations of a cluster. "
-        "Zero: the median of all nodes, and one step up is one standard deviation of all."
+        "Dots: centers. Bars: the middle half of the realizations of a cluster. "
+        "Zero: the median of all nodes; the unit is the standard deviation over all nodes."
     )
     if len(scene.features) > 6:
-        caption += " Percent: share of the mass."
+        caption += " Percentages: fraction of the mass."
     left_out = [name for j, name in enumerate(scene.features) if j not in set(shown.tolist())]
     if left_out:
         names = enumerated([short(name, LONGEST_NAME) for name in left_out], 8)
         caption += f" Left out, because the centers differ least in them: {names}."
     if n_clusters < scene.n_clusters:
-        caption += f" Drawn are the {n_clusters} largest of {scene.n_clusters} clusters."
+        caption += f" Only the {n_clusters} largest of {scene.n_clusters} clusters are drawn."
     alt = f"Charts of {n_clusters} centers over {len(shown)} features; the table of centers below has the numbers."
     return Words("What each cluster looks like", caption + scene.part, alt)

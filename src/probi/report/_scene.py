@@ -1,4 +1,4 @@
-"""What pictures and tables look at: nodes and centers, in the units that people know."""
+"""What plots and tables show: nodes and centers, in original units."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,30 +20,30 @@ Array = NDArray[Any]
 Floats = NDArray[np.float64]
 Original = Callable[[Array], Array]
 
-# Coordinates that statistics are taken of: a second of work, and shares are then good to a fraction of a percent.
+# Coordinates used for statistics: one second of work, and fractions are accurate to a fraction of a percent.
 MAX_COORDINATES = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """Nodes, which cluster they are in, and where they and the centers are.
+    """Nodes and their clusters, with the positions of nodes and centers.
 
     Attributes
     ----------
     nodes : Nodes
-        Those looked at: all, or a part that the same nodes always give.
+        The nodes used: all, or a sample that depends only on the nodes.
     n_nodes : int
-        How many there were.
+        Number of all nodes.
     labels : ndarray of shape (n_nodes,)
-        Nearest center of each. Not those of the result, which may be of other nodes.
+        Nearest center of each. Not those of the result, which may belong to other nodes.
     places : ndarray of shape (n_clusters, d)
         Centers in the coordinates of the clustering.
     to_original : function
-        From these to original units.
+        Maps these to original units.
     features : list of str
         Names in original units.
     cluster_masses : ndarray of shape (n_clusters,)
-        Those of the result: of all its nodes.
+        Those of the result, for all its nodes.
     """
 
     nodes: Nodes
@@ -81,23 +81,23 @@ class Scene:
 
     @cached_property
     def members(self) -> list[NDArray[np.int64]]:
-        """Numbers of the realizations of each cluster."""
+        """Indices of the realizations of each cluster."""
         order = np.argsort(self.owners, kind="stable")
         return np.split(order, np.cumsum(np.bincount(self.owners, minlength=self.n_clusters))[:-1])
 
     @cached_property
     def medians(self) -> Floats:
-        """Of each feature over all realizations, (d',)."""
+        """Median of each feature over all realizations, (d',)."""
         return quantiles(self.values, self.masses, (0.5,)).ravel()
 
     @cached_property
     def scales(self) -> Floats:
-        """Standard deviation of each feature over all realizations, (d',); 0 where a feature does not vary."""
+        """Standard deviation of each feature over all realizations, (d',); 0 if a feature does not vary."""
         return deviations(self.values, self.masses)
 
     @cached_property
     def inner_scales(self) -> Floats:
-        """Standard deviation of each feature within a cluster, that of the middle one, (d',); 0 where there is none."""
+        """Standard deviation of each feature within a cluster, the median over clusters, (d',); 0 if there is none."""
         within = np.array([deviations(self.values[inside], self.masses[inside]) for inside in self.members])
         return np.array([np.median(column[column > 0]) if (column > 0).any() else 0.0 for column in within.T])
 
@@ -106,30 +106,30 @@ class Scene:
         return np.repeat(by_node, np.diff(self.nodes.offsets))
 
     def standardised(self, values: Array) -> Floats:
-        """Values in standard deviations from the overall median; 0 where a feature does not vary."""
+        """Values in standard deviations from the overall median; 0 if a feature does not vary."""
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(self.scales > 0, (values - self.medians) / self.scales, 0.0)
 
     def max_different(self, at_most: int) -> NDArray[np.int64]:
-        """Numbers of the features in which the centers differ most from the nodes and each other, in order."""
+        """Indices of the features in which the centers differ most from the nodes and each other, in order."""
         positions = np.nan_to_num(np.vstack([self.standardised(self.centers), np.zeros(len(self.features))]))
         order = np.argsort(-np.ptp(positions, axis=0), kind="stable")
         return np.sort(order[:at_most])
 
     @property
     def part(self) -> str:
-        """Says which part of the nodes is looked at, if not all are."""
+        """Says how many of the nodes are drawn, if not all are."""
         if len(self.nodes) == self.n_nodes:
             return ""
         return f" Drawn from {len(self.nodes):,} of {plural(self.n_nodes, 'node')}, chosen at random."
 
 
 def make_scene(result: Result, nodes: Any, features: Sequence[str] | None, original: Original | None) -> Scene:
-    """Look at nodes, or an array of them, and the centers of a result; a mismatch of the two is an error."""
+    """Scene of nodes, or an array of them, and the centers of a result; raises if they do not match."""
     check_result(result)
     nodes = as_nodes(nodes)
     if len(nodes) == 0:
-        raise InputError("There are no nodes to draw. Give at least one.")
+        raise InputError("No nodes to draw. Pass at least one.")
     places = check_centers(result.centers, nodes.n_features)
     some = some_nodes(nodes, MAX_COORDINATES // nodes.n_features)
     convert = _in_original_units(original)
@@ -140,18 +140,17 @@ def make_scene(result: Result, nodes: Any, features: Sequence[str] | None, origi
 
 
 def check_result(result: Any) -> None:
-    """Raise with the call that fits unless it is a result."""
+    """Raise with the right call if it is not a result."""
     if hasattr(result, "result_"):
-        raise InputError(f"Give the result of the {type(result).__name__}: its attribute result_.")
+        raise InputError(f"Pass the result of the {type(result).__name__}: its attribute result_.")
     if not isinstance(result, Result):
         raise InputError(
-            f"The result comes before the nodes, as in plot_clusters(result, nodes), but here is a "
-            f"{type(result).__name__}."
+            f"The result must come before the nodes, as in plot_clusters(result, nodes), got a {type(result).__name__}."
         )
 
 
 def some_nodes(nodes: Nodes, max_realizations: int) -> Nodes:
-    """All nodes, or as many as together have so many realizations, at least one; always the same ones."""
+    """All nodes, or a fixed sample with at most ``max_realizations`` realizations, but at least one node."""
     if nodes.n_realizations <= max_realizations:
         return nodes
     order = np.random.default_rng(0).permutation(len(nodes))
@@ -165,8 +164,8 @@ def _in_original_units(original: Original | None) -> Original:
         values = np.asarray(points if original is None else original(np.asarray(points)), np.float64)
         if values.ndim != 2 or len(values) != len(points):
             raise InputError(
-                f"original made an array of shape {values.shape} of {len(points)} points. "
-                "It must return one row a point, (n, d')."
+                f"original returned an array of shape {values.shape} for {len(points)} points. "
+                "It must return one row per point, (n, d')."
             )
         return values
 

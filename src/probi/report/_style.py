@@ -1,4 +1,4 @@
-"""Colours, marks and axes of all pictures.
+"""Colors, marks and axes of all plots.
 
 Text and lines have a few named colours, which :mod:`probi.report._chart` turns into those of the page, light or dark.
 """
@@ -17,40 +17,40 @@ INK, MUTED, LINE = "#1f2733", "#667080", "#d9dde3"
 SPREAD, EXCESS = "#9fb3c8", "#33618f"
 DISC, DISC_INK = "#ffffff", "#1f2732"  # discs stay white on a dark page, so their numbers stay dark
 
-# Paul Tol's "bright" scheme, continued: each next colour is the one farthest from all before it, to people with all
-# kinds of cones and to those who lack one; visible on white and on black.
+# Paul Tol's "bright" scheme, extended: each next color is the one farthest from all before it, for normal and for
+# color-deficient vision; visible on white and on black.
 PALETTE = (
     "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#9687ff", "#692db4", "#2da596", "#873c1e",
     "#96960f", "#b45ad2", "#ffa5c3", "#e178d2", "#78c396", "#00694b", "#4b78ff", "#c35a0f", "#874bd2", "#966978",
 )  # fmt: skip
-# The colour-blind cannot tell twenty colours apart, but seven, so that these have marks of the same shape.
+# Color-blind readers can tell seven colors apart, but not twenty, so each group of seven has its own marker.
 SAME_MARKER = 7
 MARKERS = ("o", "s", "^")
 
 WIDTH = 6.4  # inches
 SMALL = 8.5
 
-# Names of features are text, never formulas: "$" means a dollar.
+# Names of features are plain text, never formulas: "$" is a dollar sign.
 PLAIN: dict[str, Any] = {"parse_math": False, "usetex": False}
 
 
 def has_colors(n_clusters: int) -> bool:
-    """Whether each cluster has a colour of its own; of very many none has."""
+    """Whether each cluster has its own color; if there are too many, none has."""
     return n_clusters <= len(PALETTE)
 
 
 def color(cluster: int, n_clusters: int) -> str:
-    """Of one of so many clusters."""
+    """Color of a cluster."""
     return PALETTE[cluster] if has_colors(n_clusters) else MUTED
 
 
 def marker(cluster: int, n_clusters: int) -> str:
-    """Of one of so many clusters."""
+    """Marker of a cluster."""
     return MARKERS[cluster // SAME_MARKER] if has_colors(n_clusters) else MARKERS[0]
 
 
 def new_figure(height: float) -> "Figure":
-    """Figure of the usual width, without pyplot: nothing global knows of it."""
+    """Figure of the standard width, without pyplot and its global state."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -67,7 +67,7 @@ def new_axes(height: float) -> "Axes":
 
 
 def style_axes(axes: "Axes") -> None:
-    """Quiet axes: no frame, thin lines, small text; whatever the settings of the user are."""
+    """Style axes without frame, with thin lines and small text, independent of the user's settings."""
     axes.set_facecolor("none")
     for side, spine in axes.spines.items():
         spine.set(visible=side in ("left", "bottom"), color=MUTED, linewidth=0.6)
@@ -78,14 +78,14 @@ def style_axes(axes: "Axes") -> None:
 
 
 def ink(axes: "Axes") -> str:
-    """Colour of text in these axes, which may be the user's."""
+    """Color of text in these axes, which may be the user's."""
     from matplotlib.colors import to_hex
 
     return str(to_hex(axes.xaxis.label.get_color()))
 
 
 def format_ticks(axes: "Axes", which: str) -> None:
-    """Numbers along an axis as in the text: 12,000."""
+    """Format the numbers along an axis as in the text: 12,000."""
     from matplotlib.ticker import FuncFormatter
 
     (axes.xaxis if which == "x" else axes.yaxis).set_major_formatter(FuncFormatter(_tick))
@@ -102,7 +102,7 @@ def label(axes: "Axes", x: str, y: str) -> None:
 
 
 def owner(axes: "Axes") -> "Figure":
-    """Figure that axes are in, also through subfigures."""
+    """Figure that contains the axes, even in subfigures."""
     from matplotlib.figure import SubFigure
 
     figure = axes.figure
@@ -114,7 +114,7 @@ def owner(axes: "Axes") -> "Figure":
 
 
 def set_title(axes: "Axes", words: Words) -> "Figure":
-    """Write title and caption above axes; the figure they are in."""
+    """Write title and caption above axes; return their figure."""
     axes.set_title(_lines(words), loc="left", fontsize=SMALL, pad=8, linespacing=1.4, **PLAIN)
     return owner(axes)
 

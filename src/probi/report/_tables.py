@@ -1,4 +1,4 @@
-"""What stands in the tables of a report, as text."""
+"""Contents of the tables of a report, as text."""
 
 import math
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ from probi.report._words import clean, decimals_for, fixed, number, percent
 from probi.solver.result import Result
 
 N_TRAITS = 3  # features named for each cluster
-LEAST_TRAIT = 0.2  # standard deviations from the median that set nothing apart
+LEAST_TRAIT = 0.2  # fewer standard deviations from the median are not distinctive
 MAX_FEATURES = 200  # in the table of centers
-MAX_CELLS = 10_000  # of the same: of very many clusters the largest are shown
-FEW_FEATURES = 6  # up to which clusters are its rows
-TINTS = (0.5, 1.0, 2.0, 3.0)  # standard deviations from the median from which a cell is tinted more
+MAX_CELLS = 10_000  # in the same table: only the largest clusters are shown if there are more
+FEW_FEATURES = 6  # up to this number, clusters are the rows
+TINTS = (0.5, 1.0, 2.0, 3.0)  # standard deviations from the median at which the shade of a cell deepens
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Trait:
 
 @dataclass(frozen=True)
 class Cell:
-    """A number as people read it, and as the table is sorted by it."""
+    """A formatted number, and the value by which the table is sorted."""
 
     text: str
     value: float
@@ -72,10 +72,10 @@ class Grid:
 def cluster_columns(
     result: Result, scene: Scene, counts: NDArray[Any] | None, unit: str, is_estimate: bool
 ) -> list[Column]:
-    """Numbers of each cluster; ``counts`` are exact numbers of nodes, where they are known."""
+    """Columns of numbers per cluster; ``counts`` are exact numbers of nodes, if known."""
     clusters = result.clusters
     if counts is not None and len(counts) != len(result.centers):
-        raise InputError(f"There are counts of {len(counts)} clusters, but {len(result.centers)} centers.")
+        raise InputError(f"counts must have one entry per center, {len(result.centers)}, got {len(counts)}.")
     sizes = _sizes(clusters.mass, scene, counts, is_estimate)
     shares = _ratios(clusters.mass if counts is None or len(sizes) > 1 else counts, None)
     found = [
@@ -91,7 +91,7 @@ def cluster_columns(
 
 
 def _sizes(masses: NDArray[Any], scene: Scene, counts: NDArray[Any] | None, is_estimate: bool) -> list[Column]:
-    """Number of nodes, and mass where that is something else."""
+    """Number of nodes, and mass if that is different."""
     exact = [] if counts is None else [Column("Nodes", "", [Cell(number(float(n), 15), float(n)) for n in counts])]
     is_number = np.allclose(scene.nodes.mass, 1.0, rtol=1e-6) and (
         counts is None or np.isclose(counts.sum(), masses.sum(), rtol=1e-6)
@@ -102,7 +102,7 @@ def _sizes(masses: NDArray[Any], scene: Scene, counts: NDArray[Any] | None, is_e
 
 
 def traits(scene: Scene, cluster: int) -> list[Trait]:
-    """Features by which a center is farthest from the median of all nodes, measured in standard deviations."""
+    """Features in which a center is farthest from the median of all nodes, in standard deviations."""
     positions = np.nan_to_num(scene.standardised(scene.centers)[cluster])
     order = np.argsort(-np.abs(positions), kind="stable")[:N_TRAITS]
     return [
@@ -118,7 +118,7 @@ def traits(scene: Scene, cluster: int) -> list[Trait]:
 
 
 def centers_grid(scene: Scene) -> Grid:
-    """Centers in original units; with many features these are the rows, because their names are long."""
+    """Centers in original units; many features are rows, because their names are long."""
     shown = scene.max_different(MAX_FEATURES)
     order = np.argsort(-scene.cluster_masses, kind="stable")
     clusters = np.sort(order[: max(MAX_CELLS // len(shown), 1)])
@@ -142,7 +142,7 @@ def _tint(position: float) -> str:
 
 
 def borderline_rows(borderline: Any, n_clusters: int) -> list[dict[str, str]]:
-    """Lines of the table of nodes that could as well belong elsewhere."""
+    """Rows of the table of nodes between two clusters."""
     distances = _aligned(np.array([x for b in borderline for x in (b.distance, b.other_distance)], np.float64))
     return [
         {
@@ -160,7 +160,7 @@ def borderline_rows(borderline: Any, n_clusters: int) -> list[dict[str, str]]:
 
 
 def _decimals(scene: Scene, feature: int) -> int | None:
-    """Three digits of the width of a cluster, four standard deviations: more would say nothing about a center."""
+    """Three digits of the width of a cluster, four standard deviations: more would be meaningless."""
     width = 4 * float(scene.inner_scales[feature])
     return decimals_for(scene.centers[:, feature], width if width > 0 else float(scene.scales[feature]))
 
@@ -172,12 +172,12 @@ def _column(name: str, values: NDArray[Any], unit: str, is_estimate: bool) -> Co
 
 
 def _rounded(values: NDArray[Any]) -> NDArray[np.float64]:
-    """To three digits, all that an estimate deserves."""
+    """To three significant digits, enough for an estimate."""
     return np.array([float(f"{value:.3g}") for value in values])
 
 
 def _aligned(values: NDArray[Any]) -> list[str]:
-    """Numbers of one column, with the same decimals: three digits of the median one."""
+    """Numbers of one column with the same number of decimals: three digits for the median one."""
     finite = np.abs(values[np.isfinite(values) & (values != 0)])
     decimals = decimals_for(values, float(np.median(finite)) if len(finite) else 1.0)
     return [fixed(float(value), decimals) for value in values]
@@ -188,6 +188,6 @@ def _ratio(part: float, whole: float) -> float:
 
 
 def _ratios(parts: NDArray[Any], wholes: NDArray[Any] | None) -> NDArray[np.float64]:
-    """Of parts and wholes, or of parts and their sum."""
+    """Ratios of parts to wholes, or to their sum."""
     wholes = np.full(len(parts), np.nansum(parts)) if wholes is None else wholes
     return np.array([_ratio(part, whole) for part, whole in zip(parts, wholes, strict=True)])

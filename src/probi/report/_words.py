@@ -1,4 +1,4 @@
-"""Numbers and names as people read them."""
+"""Human-readable numbers and names."""
 
 import math
 from collections.abc import Sequence
@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 
 from probi.errors import InputError
 
-MISSING = "–"  # where there is no number
-THIN = "\u202f"  # narrow space that does not break: 83 %
+MISSING = "–"  # for a missing number
+THIN = "\u202f"  # narrow no-break space: 83 %
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
-# Powers of ten between which a number is written out.
+# Powers of ten between which numbers are written without an exponent.
 SMALLEST, LARGEST = -4, 12
 
 
 class Words(NamedTuple):
-    """What a picture is about, how to read it, and what those should know who do not see it."""
+    """Title, caption and alternative text of a plot."""
 
     title: str
     caption: str
@@ -26,7 +26,7 @@ class Words(NamedTuple):
 
 
 def number(value: float, digits: int = 4) -> str:
-    """A number with so many significant digits; whole parts are never cut.
+    """Format a number with the given significant digits; the integer part is never rounded away.
 
     Examples
     --------
@@ -47,14 +47,14 @@ def number(value: float, digits: int = 4) -> str:
 
 
 def fixed(value: float, decimals: int | None) -> str:
-    """A number with so many decimals, so that a column of them stands in line; None: with three digits."""
+    """Format a number with the given decimals, so that a column aligns; None: with three significant digits."""
     if decimals is None or not math.isfinite(value):
         return number(value, 3)
     return _signed(f"{value:,.{decimals}f}") if round(value, decimals) else f"{0:.{decimals}f}"
 
 
 def decimals_for(values: NDArray[Any], scale: float) -> int | None:
-    """Decimals that show three digits of a column's scale; None where its numbers are too large or small for that."""
+    """Decimals that show three digits of a column's scale; None if its numbers are too large or too small for that."""
     finite = np.abs(values[np.isfinite(values)])
     largest = float(finite.max(initial=0.0))
     if largest == 0 or not (math.isfinite(scale) and scale > 0):
@@ -65,7 +65,7 @@ def decimals_for(values: NDArray[Any], scale: float) -> int | None:
 
 
 def percent(share: float) -> str:
-    """A share in percent; a little is not nothing, and nearly all is not all.
+    """Format a fraction in percent; neither a small one becomes 0 nor a large one 100.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def percent(share: float) -> str:
 
 
 def plus_minus(value: float, error: float) -> str:
-    """A value and its standard error, both to the error's second digit; without an error, six digits.
+    """Format a value and its standard error, both to the error's second digit; without an error, six digits.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def plus_minus(value: float, error: float) -> str:
 
 
 def measured(value: str, unit: str) -> str:
-    """A number with its unit, if it has one.
+    """Add the unit to a number, if there is one.
 
     Examples
     --------
@@ -123,12 +123,12 @@ def plural(count: float, word: str) -> str:
 
 
 def clean(text: object) -> str:
-    """Text on one line without control characters, which neither XML nor people can read."""
+    """Text on one line without control characters, which XML forbids."""
     return " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
 
 
 def short(text: str, length: int) -> str:
-    """Text of at most so many characters; what is cut is the middle, because long names differ at their ends.
+    """Shorten text to the given length in the middle, because long names differ at their ends.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def feature_names(features: Sequence[str] | None, n_features: int) -> list[str]:
     if features is None:
         return [f"x{j}" for j in range(n_features)]
     if len(features) != n_features:
-        raise InputError(f"There are {len(features)} names of features, but {n_features} features. Give one name each.")
+        raise InputError(f"features must have {n_features} names, one per feature, got {len(features)}.")
     return [clean(name) for name in features]
 
 

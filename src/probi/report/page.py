@@ -1,4 +1,4 @@
-"""The report: one HTML file that needs nothing else."""
+"""The report: one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from probi.report._words import Words, clean, enumerated, measured, number, perc
 from probi.report.plots import ELBOW_HEIGHT, Original, clusters_height, split_height
 from probi.solver.result import Result
 
-MAX_PROFILED = 12  # features whose names have room below a panel
-LONG = 25  # rows of a table that has more scroll in a box of their own
+MAX_PROFILED = 12  # features whose names fit below a panel
+LONG = 25  # tables with more rows scroll in their own box
 
 
 @dataclass(frozen=True)
 class Borderline:
-    """A node that could as well belong to another cluster.
+    """A node that is almost as close to another center.
 
     Attributes
     ----------
     node : str
         Its id.
     cluster, other : int
-        Where it is, and where it could be.
+        Its cluster, and the alternative.
     distance, other_distance : float
         Expected distances to the two centers.
 
@@ -61,24 +61,24 @@ class Borderline:
 
 @dataclass(frozen=True, eq=False)
 class ReportContext:
-    """What a report tells besides the solutions.
+    """What a report contains besides the solutions.
 
     Attributes
     ----------
     title : str
-        What the report is about.
+        Title of the report.
     read : mapping of str to str
-        What was read: files, rows, nodes, what was left out; label to text.
+        The input: files, rows, nodes, rows left out; label to text.
     settings : mapping of str to str
         Seed, size of the summary, scaling; label to text.
     reproduce : str
-        Command line that makes the same again.
+        Command line that reproduces the result.
     borderline : sequence of Borderline
-        Nodes that could as well belong elsewhere, the closest calls first.
+        Nodes between two clusters, the closest calls first.
     n_borderline : int or None
-        How many there are in all; None: not known.
+        Their total number; None: unknown.
     counts : ndarray of shape (n_clusters,) or None
-        Number of nodes of each cluster of the chosen solution, where all of them were counted.
+        Number of nodes in each cluster of the chosen solution, if all were counted.
     unit : str
         Of distances, such as "km".
 
@@ -104,7 +104,7 @@ class ReportContext:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture and its words, ready for the page."""
+    """A plot with its title and caption, ready for the page."""
 
     title: str
     svg: Markup
@@ -121,25 +121,25 @@ def write_report(
     features: Sequence[str] | None = None,
     original: Original | None = None,
 ) -> None:
-    """Write a report as one HTML file: nothing from the network, light or dark as the reader likes.
+    """Write a report as one self-contained HTML file, in light or dark mode.
 
-    Its tables can be sorted where scripts may run; all else works without.
+    Its tables can be sorted if scripts are allowed; everything else works without.
 
     The same input gives the same bytes, with the same versions of probi, NumPy and jinja2.
 
     Parameters
     ----------
     path : str or path-like
-        File to write; replaced as a whole.
+        File to write; replaced atomically.
     results : Result or sequence of Result
-        One, or several with different numbers of clusters, which are then compared.
+        One result, or several with different numbers of clusters to compare.
     nodes : Nodes or array-like
-        All nodes or a sample to draw, and to take each feature's overall median and scale from; arrays as in
+        All nodes or a sample, for the plots and for the overall median and scale of each feature; arrays as in
         :func:`probi.solve`.
     story : ReportContext, default=None
-        What the report tells besides. None: how many nodes and features there are.
+        Further contents. None: the numbers of nodes and features.
     chosen : int, default=0
-        Index of the result that is shown in detail.
+        Index of the result shown in detail.
     features, original
         As in :func:`~probi.report.plot_clusters`.
 
@@ -169,7 +169,7 @@ def render_report(
     """The report as text; see :func:`write_report`."""
     results = results if isinstance(results, Sequence) else [results]
     if not 0 <= chosen < len(results):
-        raise InputError(f"There is no result {chosen}: {len(results)} were given, numbered from 0.")
+        raise InputError(f"chosen must be between 0 and {len(results) - 1}, got {chosen}.")
     result = results[chosen]
     scene = make_scene(result, nodes, features, original)
     story = story or _short_story(result, scene)
@@ -201,13 +201,13 @@ def render_report(
 
 
 def _short_story(result: Result, scene: Scene) -> ReportContext:
-    """What there is to tell of a result alone."""
+    """Context of a result without a run."""
     k = len(result.centers)
     return ReportContext(
         title=plural(k, "cluster"),
         read={"Nodes": f"{scene.n_nodes:,}", "Features": f"{len(scene.features):,}"},
         settings={},
-        reproduce=f"probi.solve(nodes, n_clusters={k}, random_state=SEED)  # with the seed of this run, if it had one",
+        reproduce=f"probi.solve(nodes, n_clusters={k}, random_state=SEED)  # with the seed of this run, if any",
     )
 
 
@@ -228,7 +228,7 @@ def _resource(name: str) -> str:
 
 
 def _breakable(name: str) -> Markup:
-    """A name that may go on in the next line after an underscore, as it does after a space."""
+    """Allow a line break after each underscore of a name."""
     return Markup("_<wbr>").join(name.split("_"))
 
 
@@ -236,7 +236,7 @@ def _breakable(name: str) -> Markup:
 
 
 def _facts(result: Result, unit: str) -> list[tuple[str, str]]:
-    """Key figures: value and what it is."""
+    """Key figures: value and label."""
     mass = float(result.clusters.mass.sum())
     distance = number(result.cost / mass, 3) if mass > 0 else number(math.nan)
     return [
@@ -248,28 +248,28 @@ def _facts(result: Result, unit: str) -> list[tuple[str, str]]:
 
 
 def _sentences(results: Sequence[Result], chosen: int, unit: str) -> list[str]:
-    """What the cost means, in words."""
+    """Sentences that explain the cost."""
     result = results[chosen]
     cost = measured(plus_minus(result.cost, result.standard_error), unit)
     kind = " (estimated, ± one standard error)" if result.standard_error > 0 else " (exact)"
     found = [f"{plural(len(result.centers), 'center')} with an expected cost of {cost}{kind}."]
     share = _spread_share(result)
     if share > 0:
-        found.append(f"{percent(share)} of it is the nodes' own spread, which no clustering can change.")
+        found.append(f"{percent(share)} of it is the nodes' own spread, which no clustering can reduce.")
     elif share == 0:
-        found.append("The nodes have no spread of their own: all of it is distance between nodes and centers.")
+        found.append("The nodes have no spread: all of the cost is distance between nodes and centers.")
     found.append(_bound(result))
     if len(results) > 1:
         ks = enumerated([str(len(other.centers)) for other in results], 30)
-        found.append(f"The details are those of {len(result.centers)} clusters; solved were k = {ks}.")
+        found.append(f"Details are shown for {len(result.centers)} clusters; solutions exist for k = {ks}.")
     empty = len(result.centers) - result.n_distinct
     if empty > 0:
-        found.append(f"{plural(empty, 'cluster')} of these {'has' if empty == 1 else 'have'} no node.")
+        found.append(f"{plural(empty, 'cluster')} of these {'has' if empty == 1 else 'have'} no nodes.")
     return [sentence for sentence in found if sentence]
 
 
 def _bound(result: Result) -> str:
-    """How far from the optimum the solution can be at most."""
+    """Bound on the gap between the solution and the optimum."""
     worst = result.cost + 2 * result.standard_error
     if not (result.lower_bound > 0 and math.isfinite(worst)):
         return ""
@@ -288,7 +288,7 @@ def _spread_share(result: Result) -> float:
 
 
 def _spread_percent(result: Result) -> str:
-    """Width of the bar in the head of the page; a CSS length."""
+    """Width of the bar at the top of the page; a CSS length."""
     share = _spread_share(result)
     return f"{100 * share:.2f}%" if math.isfinite(share) else "0%"
 
@@ -305,7 +305,7 @@ def _version(name: str) -> str:
         return "not installed as a package"
 
 
-# -- pictures ---------------------------------------------------------------------------------------------------------
+# -- plots ------------------------------------------------------------------------------------------------------------
 
 
 def _pictures(results: Sequence[Result], chosen: int, scene: Scene, unit: str) -> list[Picture]:
@@ -314,7 +314,7 @@ def _pictures(results: Sequence[Result], chosen: int, scene: Scene, unit: str) -
     if len(results) > 1:
         pictures.append(_picture(elbow_picture(results, chosen, ELBOW_HEIGHT, unit)))
     pictures.append(_picture(split_picture(result, split_height(result), unit)))
-    # The first picture shows two features as they are; the table of centers is coloured, which serves for very many.
+    # The first plot shows two features directly; for many clusters the colored table of centers is enough.
     if 2 < n_features <= MAX_PROFILED and has_colors(scene.n_clusters):
         pictures.append(_picture(profiles_picture(scene)))
     return pictures

@@ -1,4 +1,4 @@
-"""Pictures of solutions, as matplotlib figures; pyplot and its global state are not used."""
+"""Plots of solutions as matplotlib figures, without pyplot and its global state."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ def plot_clusters(
 ) -> Figure:
     """Draw nodes, their clusters and the centers in a plane.
 
-    Two features are drawn as they are, to one scale: longitude and latitude as on a map. One is drawn as a row for
-    each cluster; of more the plane that shows most of the variance of the nodes' centers of gravity. Up to 20 clusters
-    have a colour and a number each; of more none has a colour, and the largest have numbers.
+    Two features are drawn directly, to one scale: longitude and latitude as on a map. One feature is drawn as one row
+    per cluster; more are projected onto the plane with most of the variance of the nodes' centers of gravity. Up to 20
+    clusters have a color and a number each; with more, none has a color, and only the largest have numbers.
 
     Parameters
     ----------
     result : Result
-        Its centers are drawn. Each node is drawn in the colour of the nearest one, so that ``nodes`` may be others
-        than those that were solved.
+        Its centers are drawn. Each node has the color of the nearest one, so ``nodes`` need not be those that were
+        solved.
     nodes : Nodes or array-like
-        All nodes or a sample; arrays as in :func:`probi.solve`. Of very many realizations a few thousand are drawn,
-        always the same ones.
+        All nodes or a sample; arrays as in :func:`probi.solve`. At most a few thousand realizations are drawn, always
+        the same ones.
     features : sequence of str, default=None
         Names of the features; None: x0, x1, ...
     original : function, default=None
-        From coordinates of the clustering (n, d) to original units (n, d'), for example from points on a sphere to
-        longitude and latitude; ``features`` then names the d' columns.
+        Maps coordinates of the clustering (n, d) to original units (n, d'), for example points on a sphere to longitude
+        and latitude; ``features`` then names the d' columns.
     ax : matplotlib Axes, default=None
-        Where to draw; None: in a new figure.
+        Axes to draw in; None: those of a new figure.
 
     Returns
     -------
     matplotlib.figure.Figure
-        That of ``ax``, where one was given.
+        That of ``ax``, if given.
 
     Examples
     --------
@@ -78,22 +78,22 @@ def plot_clusters(
 def plot_elbow(results: Sequence[Result], *, chosen: int | None = None, ax: Axes | None = None) -> Figure:
     """Draw the cost of solutions over their number of clusters.
 
-    Bars are two standard errors long in each direction. The area below is the nodes' own spread, which no clustering
-    can change.
+    Bars are two standard errors long in each direction. The shaded area is the nodes' own spread, which no clustering
+    can reduce.
 
     Parameters
     ----------
     results : sequence of Result
-        Of the same data, for several numbers of clusters, in any order.
+        Results for the same data and several numbers of clusters, in any order.
     chosen : int, default=None
         Index of the result to mark.
     ax : matplotlib Axes, default=None
-        Where to draw; None: in a new figure.
+        Axes to draw in; None: those of a new figure.
 
     Returns
     -------
     matplotlib.figure.Figure
-        That of ``ax``, where one was given.
+        That of ``ax``, if given.
 
     Examples
     --------
@@ -106,11 +106,11 @@ def plot_elbow(results: Sequence[Result], *, chosen: int | None = None, ax: Axes
     """
     if isinstance(results, Result) or hasattr(results, "result_"):
         raise InputError(
-            "plot_elbow draws costs of several numbers of clusters, but here is one result. Give a list: "
+            "plot_elbow draws the costs of several numbers of clusters, but got one result. Pass a list: "
             "plot_elbow([probi.solve(nodes, k) for k in range(2, 9)])."
         )
     if not results:
-        raise InputError("There are no results to draw. Give at least one.")
+        raise InputError("No results to draw. Pass at least one.")
     for result in results:
         check_result(result)
     axes = new_axes(ELBOW_HEIGHT) if ax is None else ax
@@ -118,21 +118,21 @@ def plot_elbow(results: Sequence[Result], *, chosen: int | None = None, ax: Axes
 
 
 def plot_cost_split(result: Result, *, ax: Axes | None = None) -> Figure:
-    """Draw what each cluster costs: its nodes' own spread, and the distance to the center beyond it.
+    """Draw the cost of each cluster: its nodes' own spread, and the excess.
 
-    Of more than 20 clusters the most expensive have a bar.
+    Only the 20 most expensive clusters have a bar.
 
     Parameters
     ----------
     result : Result
-        What :func:`probi.solve` returned.
+        Returned by :func:`probi.solve`.
     ax : matplotlib Axes, default=None
-        Where to draw; None: in a new figure.
+        Axes to draw in; None: those of a new figure.
 
     Returns
     -------
     matplotlib.figure.Figure
-        That of ``ax``, where one was given.
+        That of ``ax``, if given.
 
     Examples
     --------
@@ -151,10 +151,10 @@ def plot_cost_split(result: Result, *, ax: Axes | None = None) -> Figure:
 def plot_profiles(
     result: Result, nodes: Nodes | ArrayLike, *, features: Sequence[str] | None = None, original: Original | None = None
 ) -> Figure:
-    """Draw each center feature by feature, with bars in which half of its cluster's realizations lie.
+    """Draw each center feature by feature, with bars for the middle half of its cluster's realizations.
 
-    Features are measured in standard deviations from their overall median, so that they share one scale. Of more than
-    60 those are kept in which the centers differ most, of more than 24 clusters the largest.
+    Features are measured in standard deviations from their overall median, so that they share one scale. Only the 60
+    features in which the centers differ most and the 24 largest clusters are drawn.
 
     Parameters
     ----------
@@ -185,11 +185,11 @@ ELBOW_HEIGHT = 3.4
 
 
 def clusters_height(scene: Scene) -> float:
-    """Height of a picture of clusters: higher where each cluster has a row."""
+    """Height of a plot of clusters; it grows with the number of rows, if each cluster has one."""
     rows = scene.n_clusters if scene.centers.shape[1] == 1 else 0
     return min(max(4.6 if rows == 0 else 0.0, 1.4 + 0.42 * rows), 14.0)
 
 
 def split_height(result: Result) -> float:
-    """Height of a picture with a bar a cluster."""
+    """Height of a plot with one bar per cluster."""
     return 1.1 + 0.24 * max(3, min(len(result.centers), MAX_BARS))

@@ -128,7 +128,7 @@ def test_other_numbers_of_features_are_refused(Model, blobs):
 def test_not_fitted_and_no_nodes(Model, blobs):
     with pytest.raises(NotFittedError):
         Model().predict(blobs)
-    with pytest.raises(probi.InputError, match="0 nodes"):
+    with pytest.raises(probi.InputError, match="At least 1 node is required"):
         Model().fit(Nodes.from_dense(blobs)[:0])
 
 

@@ -165,9 +165,9 @@ def test_shapes_and_types(shape):
         (5.0, "2 in the last axis"),
         (["a", "b"], "must be numbers"),
         ([True, False], "must be numbers"),
-        ([[0.0, 0.0], [0.0, math.nan]], "Place 1 is not finite"),
-        ([[math.inf, 0.0]], "Place 0 is not finite"),
-        ([[52.0, 13.0], [0.0, 91.0]], r"Place 1 has latitude 91\.0"),
+        ([[0.0, 0.0], [0.0, math.nan]], "Location 1 is not finite"),
+        ([[math.inf, 0.0]], "Location 0 is not finite"),
+        ([[52.0, 13.0], [0.0, 91.0]], r"Location 1 has latitude 91\.0"),
         ([[52.0, -100.0]], "Longitude comes first"),
     ],
 )
@@ -183,7 +183,7 @@ def test_what_is_no_point_or_origin():
         geo.from_sphere([[1.0, 2.0]])
     with pytest.raises(InputError, match="not finite"):
         geo.from_plane([math.nan, 0.0], (0.0, 0.0))
-    with pytest.raises(InputError, match="one place"):
+    with pytest.raises(InputError, match="one location"):
         geo.to_plane([1.0, 2.0], [[0.0, 0.0]])
     with pytest.raises(InputError, match="latitude"):
         geo.to_plane([1.0, 2.0], (0.0, 99.0))

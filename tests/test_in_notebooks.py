@@ -22,7 +22,7 @@ def summary_of(nodes, k=2):
 @pytest.mark.parametrize(
     ("thing", "said"),
     [
-        (Nodes.from_points([[1.0]]), "Nodes(1 node, 1 realization (1 a node), 1 feature, float64, mass 1)"),
+        (Nodes.from_points([[1.0]]), "Nodes(1 node, 1 realization (1 per node), 1 feature, float64, mass 1)"),
         (summary_of([[1.0]], 1), "Summary(1 node read, 1 kept, up to 1 cluster, coreset of 200, mass 1)"),
         (probi.solve([[1.0], [3.0]], 1, random_state=0), "Result(1 center, cost 2, 0 of it spread)"),
     ],

@@ -134,7 +134,7 @@ def test_a_name_is_no_init():
 
 def test_exchanged_axes_are_noticed():
     draws = np.zeros((10, 5000, 2))
-    said = re.escape("10 nodes with 5,000 realizations each. If the first axis are the realizations, turn it: X.transp")
+    said = re.escape("10 nodes with 5,000 realizations each. If the first axis holds the realizations, use X.transp")
     with pytest.warns(InputWarning, match=said) as caught:
         Nodes.from_dense(draws)
     assert caught[0].filename == __file__

@@ -259,7 +259,7 @@ def test_concat_keeps_ids_as_they_are(ids, joined):
 @pytest.mark.parametrize(
     ("parts", "problem"),
     [
-        ([], "nothing"),
+        ([], "Nothing"),
         ([Nodes.from_points([[1.0]]), Nodes.from_points([[1.0, 2.0]])], "features"),
         ([Nodes.from_points([[1.0]], ids=[1]), Nodes.from_points([[1.0]])], "ids"),
         ([labelled([1]), labelled(["a"])], "ids that are whole numbers and ids that are text"),
@@ -456,10 +456,10 @@ def test_what_was_computed_does_not_matter_for_equality():
     ("some", "text"),
     [
         (Nodes.from_points(np.zeros((1, 1), np.float32)),
-         "Nodes(1 node, 1 realization (1 a node), 1 feature, float32, mass 1)"),
+         "Nodes(1 node, 1 realization (1 per node), 1 feature, float32, mass 1)"),
         (Nodes.from_dense(np.zeros((1000, 2, 3))),
-         "Nodes(1,000 nodes, 2,000 realizations (2 a node), 3 features, float64, mass 1,000)"),
-        (three(), "Nodes(3 nodes, 6 realizations (1 to 3 a node), 2 features, float64, mass 5)"),
+         "Nodes(1,000 nodes, 2,000 realizations (2 per node), 3 features, float64, mass 1,000)"),
+        (three(), "Nodes(3 nodes, 6 realizations (1 to 3 per node), 2 features, float64, mass 5)"),
         (three()[:0], "Nodes(0 nodes, 0 realizations, 2 features, float64, mass 0)"),
     ],
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""scikit-learn's shell around the solvers."""
+"""scikit-learn estimators for the solvers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 
 
 class KMedianBase(ClusterMixin, BaseEstimator):
-    """What all estimators share, also those of engines: how centers are found, and what is kept of them.
+    """What all estimators share, including those of engines: how centers are found and stored.
 
     :meta private:
     """
@@ -46,8 +46,8 @@ class KMedianBase(ClusterMixin, BaseEstimator):
     labels_: Any
 
     def _solved(self, source: Nodes | Summary, random_state: Any) -> Result:
-        """Solve with the parameters of the estimator; the warning of scikit-learn if clusters stay empty."""
-        # A summary brings the preset of the solver that belongs to its own.
+        """Solve with the parameters of the estimator; warns as scikit-learn does if clusters stay empty."""
+        # A summary determines the preset of its solver.
         preset = self.preset if isinstance(source, Nodes) else None
         options = SolveOptions(
             self.n_clusters, self.n_init, preset, self.init, self.max_iter, self.tol, random_state,
@@ -84,14 +84,14 @@ class _KMedian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KMedianBase):
         X : Nodes or array-like
             As in :meth:`fit`.
         y : None
-            Not used.
+            Ignored.
         sample_weight : array-like of shape (n,), default=None
             Multiplies the weights of nodes.
 
         Returns
         -------
         ndarray of shape (n,)
-            Number of the center of each node.
+            Index of the center of each node.
 
         Examples
         --------
@@ -105,7 +105,7 @@ class _KMedian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KMedianBase):
         return labels
 
     def predict(self, X: Any) -> NDArray[np.int32]:
-        """Center with the smallest expected distance, of each node.
+        """Center with the smallest expected distance for each node.
 
         Parameters
         ----------
@@ -115,7 +115,7 @@ class _KMedian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KMedianBase):
         Returns
         -------
         ndarray of shape (n,)
-            Number of the center of each node.
+            Index of the center of each node.
 
         Examples
         --------
@@ -156,21 +156,21 @@ class _KMedian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KMedianBase):
             return expected_distances(nodes, self.cluster_centers_).astype(nodes.dtype, copy=False)
 
     def score(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> float:
-        """Minus the expected cost of the nodes: higher is better.
+        """Negative expected cost of the nodes: higher is better.
 
         Parameters
         ----------
         X : Nodes or array-like
             As in :meth:`fit`.
         y : None
-            Not used.
+            Ignored.
         sample_weight : array-like of shape (n,), default=None
             Multiplies the weights of nodes.
 
         Returns
         -------
         float
-            Minus :func:`probi.expected_cost`.
+            Negative :func:`probi.expected_cost`.
 
         Examples
         --------
@@ -185,12 +185,12 @@ class _KMedian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KMedianBase):
             return -expected_cost(self._nodes(X, sample_weight), self.cluster_centers_)
 
     def _nodes(self, X: Any, sample_weight: ArrayLike | None = None, reset: bool = False) -> Nodes:
-        """Make nodes of what users give, and see that it has the features that were fitted."""
-        # scikit-learn's checks know no realizations: they would ask for two dimensions of what has four, or none.
+        """Convert input to nodes, and check that its features are those of the fit."""
+        # scikit-learn's checks know no realizations: they would ask for two dimensions where there are four, or none.
         if holds_realizations(X) or np.isscalar(X) or X is None or getattr(X, "ndim", 0) > 3:
             nodes = as_nodes(X)
             if len(nodes) == 0:
-                raise InputError("There are 0 nodes, but at least 1 is needed.")
+                raise InputError("At least 1 node is required, got 0.")
             self._check_n_features_of(nodes, reset)
         else:
             nodes = Nodes.from_points(validate_data(self, X, reset=reset, dtype=[np.float64, np.float32]))
@@ -224,45 +224,45 @@ class _KMedian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KMedianBase):
 
 
 class PLloyd(_KMedian):
-    """k-median clustering of uncertain nodes, all of them in memory (P-LLOYD++).
+    """k-median clustering of uncertain nodes in memory (P-LLOYD++).
 
     Assigns each node as a whole to the center with the smallest expected distance and moves centers until the expected
-    cost stops falling. Rows of an ordinary 2-D array are certain nodes, so this is k-median for ordinary data too.
+    cost stops decreasing. Rows of an ordinary 2-D array are certain nodes, so this is k-median for ordinary data too.
 
     Parameters
     ----------
     n_clusters : int, default=8
         Number of centers.
     preset : {"default", "paper"}, default="default"
-        "paper" is P-LLOYD++ as its authors state it: one start, at most 10 rounds. The default finds lower costs.
+        "paper" is P-LLOYD++ as published: one start, at most 10 rounds. The default finds lower costs.
     n_init : int, default=None
-        Starts, of which the best is taken further. None: 10, and 1 with ``preset="paper"``.
+        Number of starts, of which the best is refined. None: 10, or 1 with ``preset="paper"``.
     init : array-like of shape (n_clusters, n_features), default=None
-        Centers to start from; they keep their order. None: centers are drawn.
+        Initial centers; they keep their order. None: centers are drawn.
     max_iter : int, default=None
-        Most rounds on the nodes. None: 100, and 10 with ``preset="paper"``.
+        Maximum number of rounds on the nodes. None: 100, or 10 with ``preset="paper"``.
     tol : float, default=1e-4
-        The default preset stops when a round lowers the cost by less than this share of it.
+        The default preset stops when a round lowers the cost by less than this fraction of it.
     random_state : None, int, Generator or RandomState, default=None
-        The same seed gives the same bits, whatever the number of threads.
+        The same seed gives the same bits, for any number of threads.
     n_jobs : int, default=None
-        Threads; -1 means one a core, -2 one less. None: the environment variable PROBI_NUM_THREADS or OMP_NUM_THREADS,
-        else one a core.
+        Threads; -1 means one per core, -2 one less. None: the environment variable PROBI_NUM_THREADS or
+        OMP_NUM_THREADS, otherwise one per core.
     verbose : int, default=0
-        1 prints a line for each start, 2 for each round too.
+        1 prints a line per start, 2 also one per round.
 
     Attributes
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
-        In order of falling mass; in the order of ``init`` where that was given.
+        In order of decreasing mass, or in the order of ``init`` if given.
     labels_ : ndarray of shape (n_nodes,)
         Center of each node.
     cost_ : float
         Expected cost, exact.
     lower_bound_ : float
-        Certified: no centers, however many, cost less.
+        Certified lower bound on the cost of any number of centers.
     result_ : Result
-        All of that, and mass, cost, spread and count of each cluster.
+        All of the above, and mass, cost, spread and count of each cluster.
     n_iter_ : int
         Rounds of the best start on the nodes.
     n_features_in_ : int
@@ -320,10 +320,10 @@ class PLloyd(_KMedian):
         Parameters
         ----------
         X : Nodes or array-like
-            Nodes; an array of shape (n, n_features) with a certain node a row; one of shape (n, m, n_features) with m
-            equally likely realizations a node; a list of arrays of shape (m, n_features), a node each.
+            Nodes; an array of shape (n, n_features) with one certain node per row; one of shape (n, m, n_features) with
+            m equally likely realizations per node; a list of arrays of shape (m, n_features), one per node.
         y : None
-            Not used.
+            Ignored.
         sample_weight : array-like of shape (n,), default=None
             Multiplies the weights of nodes.
 
@@ -351,7 +351,7 @@ class PLloyd(_KMedian):
 class PROBI(_KMedian):
     """k-median clustering of uncertain nodes that arrive in a stream.
 
-    Keeps a bounded summary of what it has seen and solves k-median on it, so memory does not grow with the stream. Rows
+    Keeps a bounded summary of the nodes read and solves k-median on it, so memory is nearly constant. Rows
     of an ordinary 2-D array are certain nodes, so this is streaming k-median for ordinary data too.
 
     Parameters
@@ -362,32 +362,32 @@ class PROBI(_KMedian):
         Nodes in the summary's coreset; None means 200 * n_clusters. Larger is slower and closer to the cost of all
         data.
     preset : {"default", "paper", "theory"}, default="default"
-        "paper" is PROBI as its authors state it. The default finds far better centers.
+        "paper" is PROBI as published. The default finds far better centers.
     n_init, init, max_iter, tol
         As in :class:`PLloyd`, for solving the summary.
     random_state : None, int, Generator or RandomState, default=None
-        The same seed gives the same bits, whatever the number of threads and the split into batches.
+        The same seed gives the same bits, for any number of threads and any split into batches.
     n_jobs : int, default=None
         Threads, as in :class:`PLloyd`.
     verbose : int, default=0
-        1 prints a line for each start, 2 for each round too.
+        1 prints a line per start, 2 also one per round.
     summary_params : dict, default=None
         Further parameters of :class:`Summary`, such as ``{"max_realizations": 32}``.
 
     Attributes
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
-        In order of falling mass. After :meth:`partial_fit` they are found when they are first asked for.
+        In order of decreasing mass. After :meth:`partial_fit` they are computed on first access.
     labels_ : ndarray of shape (n_nodes,)
         Center of each node, after :meth:`fit`.
     cost_ : float
-        Expected cost: exact after :meth:`fit`, an estimate for all nodes seen after :meth:`partial_fit`.
+        Expected cost: exact after :meth:`fit`, an estimate for all nodes read after :meth:`partial_fit`.
     lower_bound_ : float
-        Certified: no centers, however many, cost less.
+        Certified lower bound on the cost of any number of centers.
     result_ : Result
-        All of that, with the standard error of the cost and the clusters.
+        All of the above, with the standard error of the cost and the clusters.
     summary_ : Summary
-        What is kept of the nodes: save it, merge it, solve it for fewer clusters.
+        The summary of the nodes: save it, merge it, solve it for fewer clusters.
     n_iter_ : int
         Rounds of the best start on the coreset.
     n_features_in_ : int
@@ -397,11 +397,11 @@ class PROBI(_KMedian):
     See Also
     --------
     Summary : The summary alone.
-    PLloyd : The same for data that fits into memory; it sees every node and is slower.
+    PLloyd : The same for data in memory; it uses every node and is slower.
 
     Notes
     -----
-    Algorithm 2 and section 3.2 of the paper; :class:`Summary` says where the default differs.
+    Algorithm 2 and section 3.2 of the paper; :class:`Summary` describes where the default differs.
 
     Examples
     --------
@@ -447,15 +447,15 @@ class PROBI(_KMedian):
         self.summary_params = summary_params
 
     def fit(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Summarise the nodes, solve the summary, and label all nodes.
+        """Summarize the nodes, solve the summary, and label all nodes.
 
         Parameters
         ----------
         X : Nodes or array-like
-            Nodes; an array of shape (n, n_features) with a certain node a row; one of shape (n, m, n_features) with m
-            equally likely realizations a node; a list of arrays of shape (m, n_features), a node each.
+            Nodes; an array of shape (n, n_features) with one certain node per row; one of shape (n, m, n_features) with
+            m equally likely realizations per node; a list of arrays of shape (m, n_features), one per node.
         y : None
-            Not used.
+            Ignored.
         sample_weight : array-like of shape (n,), default=None
             Multiplies the weights of nodes.
 
@@ -481,14 +481,14 @@ class PROBI(_KMedian):
         return self
 
     def partial_fit(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Add one batch of nodes to the summary; centers are found when they are asked for.
+        """Add one batch of nodes to the summary; centers are computed on access.
 
         Parameters
         ----------
         X : Nodes or array-like
             As in :meth:`fit`.
         y : None
-            Not used.
+            Ignored.
         sample_weight : array-like of shape (n,), default=None
             Multiplies the weights of nodes.
 
@@ -518,7 +518,7 @@ class PROBI(_KMedian):
         return self
 
     def _start(self) -> None:
-        """Begin a summary, and keep the seed for solving: a Generator is asked once."""
+        """Start a summary, and keep the seed for solving: a Generator is used once."""
         self._seed = seed_of(self.random_state)
         self.summary_ = Summary(
             self.n_clusters, self.summary_size, self.preset, self._seed, **self.summary_params or {}
@@ -526,18 +526,18 @@ class PROBI(_KMedian):
         self._forget()
 
     def _forget(self) -> None:
-        """Drop centers that do not know of the nodes just read."""
+        """Drop centers computed before the latest nodes."""
         self.__dict__.pop("result_", None)
 
     def __dir__(self) -> list[str]:
-        # Tab completion shows what would be found. Labels are there after fit alone.
+        # Tab completion lists lazy attributes. Labels exist only after fit.
         known = self.__dict__.get("result_")
         lazy = [name for name in _LAZY if name != "labels_" or (known is not None and known.labels is not None)]
-        # Not scikit-learn's own: it tries every name, and one of them needs centers.
+        # Not scikit-learn's own __dir__: it accesses every name, and one of them needs centers.
         return [*object.__dir__(self), *(lazy if "summary_" in self.__dict__ else ())]
 
     def __getattr__(self, name: str) -> Any:
-        # Only called for what is not there: results that wait for somebody to ask.
+        # Called only for missing attributes: results that are computed on access.
         summary = self.__dict__.get("summary_")
         if summary is not None and name in _LAZY:
             if "result_" not in self.__dict__:
@@ -549,7 +549,7 @@ class PROBI(_KMedian):
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
-# Attributes of PROBI, by what they are called in its result.
+# Lazy attributes of PROBI, and their names in its result.
 _LAZY = {
     "result_": "",
     "cluster_centers_": "centers",

@@ -1,7 +1,7 @@
-"""Longitude and latitude: degrees are not distances, so they become kilometres before anything is clustered.
+"""Longitude and latitude: degrees are not distances, so they are converted to kilometers before clustering.
 
-On the sphere in three dimensions any places on Earth will do; a local projection has two dimensions, for places within
-some hundred kilometres of each other and for error ellipses, which are given on a map.
+Points on a sphere in three dimensions work anywhere on Earth; a local projection has two dimensions, for locations
+within a few hundred kilometers of each other and for error ellipses, which are given in a plane.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ EARTH_RADIUS_KM = 6371.0088  # mean radius of the IUGG
 
 
 def to_sphere(lonlat: ArrayLike) -> Array:
-    """Places on the Earth as points in three dimensions, in kilometres from its middle.
+    """Locations on Earth as points in three dimensions, in kilometers from its center.
 
-    Distances between them are straight, through the ground: shorter than along it by 0.1 % at 1,000 km and by 2.5 % at
-    5,000 km. Which of two places is nearer does not change. There is no date line, and poles are places like others.
+    Distances are straight lines through the sphere: shorter than along the surface by 0.1 % at 1,000 km and by 2.5 %
+    at 5,000 km. Which of two locations is nearer does not change. The date line and the poles need no special care.
 
     Parameters
     ----------
@@ -39,17 +39,17 @@ def to_sphere(lonlat: ArrayLike) -> Array:
 
     See Also
     --------
-    from_sphere : And back.
-    to_plane : Two dimensions, for places near each other.
+    from_sphere : The inverse.
+    to_plane : Two dimensions, for locations near each other.
 
     Notes
     -----
-    The Earth is taken for a sphere of 6371.0088 km. On the ellipsoid of WGS 84 short distances differ from that by up
-    to 0.56 % (to the north, at the equator).
+    The Earth is modeled as a sphere with a radius of 6371.0088 km. On the WGS 84 ellipsoid, short distances differ by
+    up to 0.56 % (to the north, at the equator).
 
     Examples
     --------
-    Fiji's islands lie on both sides of the date line; in degrees their mean would be near Africa:
+    The islands of Fiji lie on both sides of the date line; the mean of their degrees would be near Africa:
 
     >>> import numpy as np
     >>> import probi
@@ -65,24 +65,24 @@ def to_sphere(lonlat: ArrayLike) -> Array:
 
 
 def from_sphere(points: ArrayLike) -> Array:
-    """Longitude and latitude of points in three dimensions; what is not on the sphere is moved there straight up.
+    """Longitude and latitude of points in three dimensions, projected radially onto the sphere.
 
-    Centers lie a little below the ground, because straight lines between places do.
+    Centers lie slightly below the surface, because straight lines between locations do.
 
     Parameters
     ----------
     points : array-like of shape (..., 3)
-        Coordinates, as :func:`to_sphere` gives them.
+        Coordinates, as returned by :func:`to_sphere`.
 
     Returns
     -------
     ndarray of shape (..., 2)
-        Longitude between -180 and 180 and latitude, in degrees. At a pole the longitude means nothing; the middle of
-        the Earth has no place above it and gives (0, 0).
+        Longitude between -180 and 180 and latitude, in degrees. At a pole the longitude is arbitrary; the center
+        of the Earth gives (0, 0).
 
     See Also
     --------
-    to_sphere : The way there.
+    to_sphere : The inverse.
 
     Examples
     --------
@@ -95,38 +95,37 @@ def from_sphere(points: ArrayLike) -> Array:
 
 
 def to_plane(lonlat: ArrayLike, origin: ArrayLike) -> Array:
-    """Places on a flat map around an origin, in kilometres to the east and to the north of it.
+    """Locations in a plane around an origin, in kilometers to the east and to the north of it.
 
     Distances and directions from the origin are exact (azimuthal equidistant projection). Other distances are too long:
-    among places within 100 km of the origin by at most 0.005 %, within 500 km by 0.11 %, within 1,000 km by 0.42 %.
+    among locations within 100 km of the origin by at most 0.005 %, within 500 km by 0.11 %, within 1,000 km by 0.42 %.
 
     Parameters
     ----------
     lonlat : array-like of shape (..., 2)
         Longitude and latitude, in degrees.
     origin : array-like of shape (2,)
-        Longitude and latitude of a place in their middle; at a pole "north" is the direction in which the longitude of
-        the origin goes on.
+        Longitude and latitude of a central location; at a pole, "north" continues along the longitude of the origin.
 
     Returns
     -------
     ndarray of shape (..., 2)
-        Kilometres east and north; float32 if the degrees were.
+        Kilometers east and north; float32 if the degrees were.
 
     See Also
     --------
-    from_plane : And back.
-    to_sphere : Any places on Earth.
+    from_plane : The inverse.
+    to_sphere : Locations anywhere on Earth.
 
     Notes
     -----
-    Above a distance of 10,000 km from the origin, a quarter of the Earth, places are refused. The figures above are the
-    largest relative differences from distances along the ground, of 200,000 random pairs each; they do not depend on
-    the origin.
+    Locations more than 10,000 km from the origin, a quarter of the circumference, are refused. The figures above are
+    the largest relative differences from distances along the surface, for 200,000 random pairs each; they do not
+    depend on the origin.
 
     Examples
     --------
-    Fixes of a GPS receiver with an error of 10 m to the east and 30 m to the north:
+    GPS fixes with a standard error of 10 m to the east and 30 m to the north:
 
     >>> import numpy as np
     >>> import probi
@@ -145,23 +144,23 @@ def to_plane(lonlat: ArrayLike, origin: ArrayLike) -> Array:
     x, y, z = points @ east, points @ north, points @ up
     if (z < 0.0).any():
         raise InputError(
-            "A place is more than 10,000 km from the origin. Choose an origin among the places, or use to_sphere."
+            "A location is more than 10,000 km from the origin. Choose an origin among the locations, or use to_sphere."
         )
     sine = np.hypot(x, y)
-    # Along the ground over straight to the axis: 1 at the origin itself.
+    # Ratio of the distance along the surface to that from the axis: 1 at the origin itself.
     stretch = EARTH_RADIUS_KM * np.divide(np.arctan2(sine, z), sine, out=np.ones_like(sine), where=sine > 0.0)
     return np.stack([stretch * x, stretch * y], axis=-1).astype(places.dtype, copy=False)
 
 
 def from_plane(points: ArrayLike, origin: ArrayLike) -> Array:
-    """Longitude and latitude of points on a flat map around an origin.
+    """Longitude and latitude of points in a plane around an origin.
 
     Parameters
     ----------
     points : array-like of shape (..., 2)
-        Kilometres east and north, as :func:`to_plane` gives them.
+        Kilometers east and north, as returned by :func:`to_plane`.
     origin : array-like of shape (2,)
-        The same as there.
+        As in :func:`to_plane`.
 
     Returns
     -------
@@ -170,7 +169,7 @@ def from_plane(points: ArrayLike, origin: ArrayLike) -> Array:
 
     See Also
     --------
-    to_plane : The way there.
+    to_plane : The inverse.
 
     Examples
     --------
@@ -193,7 +192,7 @@ def from_plane(points: ArrayLike, origin: ArrayLike) -> Array:
 
 
 def on_sphere(lon: Array, lat: Array) -> Array:
-    """Degrees to kilometres in three dimensions, (..., 3), unchecked."""
+    """Degrees to kilometers in three dimensions, (..., 3), unchecked."""
     east, north = np.radians(lon, dtype=np.float64), np.radians(lat, dtype=np.float64)
     return EARTH_RADIUS_KM * np.stack(
         [np.cos(north) * np.cos(east), np.cos(north) * np.sin(east), np.sin(north)], axis=-1
@@ -201,16 +200,16 @@ def on_sphere(lon: Array, lat: Array) -> Array:
 
 
 def lonlat_of(points: Array) -> Array:
-    """Degrees of the places above or below points, (..., 3) to (..., 2), unchecked."""
+    """Degrees of the locations above or below points, (..., 3) to (..., 2), unchecked."""
     x, y, z = np.moveaxis(points, -1, 0)
     return np.stack([np.degrees(np.arctan2(y, x)), np.degrees(np.arctan2(z, np.hypot(x, y)))], axis=-1)
 
 
 def _frame(origin: ArrayLike) -> tuple[Array, Array, Array]:
-    """Unit vectors to the east, to the north and upwards, at a place."""
+    """Unit vectors to the east, to the north and upwards, at a location."""
     place = _degrees(origin).astype(np.float64)
     if place.shape != (2,):
-        raise InputError(f"The origin must be one place (longitude, latitude), but has shape {place.shape}.")
+        raise InputError(f"origin must be one location (longitude, latitude), got shape {place.shape}.")
     lon, lat = np.radians(place)
     east = np.array([-np.sin(lon), np.cos(lon), 0.0])
     north = np.array([-np.sin(lat) * np.cos(lon), -np.sin(lat) * np.sin(lon), np.cos(lat)])
@@ -218,26 +217,24 @@ def _frame(origin: ArrayLike) -> tuple[Array, Array, Array]:
 
 
 def _degrees(lonlat: ArrayLike) -> Array:
-    """Checked longitudes and latitudes."""
+    """Validated longitudes and latitudes."""
     places = _numbers(lonlat, "lonlat", 2)
     outside = np.flatnonzero(np.abs(places[..., 1]).reshape(-1) > 90.0)
     if len(outside):
         latitude = places[..., 1].reshape(-1)[outside[0]]
-        raise InputError(
-            f"Place {outside[0]} has latitude {latitude}, but it must lie between -90 and 90. Longitude comes first."
-        )
+        raise InputError(f"Location {outside[0]} has latitude {latitude}, outside -90 to 90. Longitude comes first.")
     return places
 
 
 def _numbers(values: ArrayLike, name: str, n_columns: int) -> Array:
-    """Finite floats with so many in the last axis."""
+    """Finite floats with ``n_columns`` values in the last axis."""
     array = as_array(values, name)
     if array.dtype.kind not in "fiu" or array.ndim == 0 or array.shape[-1] != n_columns:
         raise InputError(
-            f"{name} must be numbers with {n_columns} in the last axis, not {array.dtype} of shape {array.shape}."
+            f"{name} must be numbers with {n_columns} in the last axis, got {array.dtype} of shape {array.shape}."
         )
     floats = array if array.dtype == np.float32 else array.astype(np.float64, copy=False)
     if not np.isfinite(floats).all():
         row = int(np.flatnonzero(~np.isfinite(floats).reshape(-1, n_columns).all(axis=1))[0])
-        raise InputError(f"Place {row} is not finite. Drop it, or repair the value.")
+        raise InputError(f"Location {row} is not finite. Drop it, or fix the value.")
     return floats

@@ -1,4 +1,4 @@
-"""Nodes: uncertain objects in one flat layout, checked once, never changed."""
+"""Nodes: uncertain objects in one flat layout, checked once, immutable."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from probi.validation import (
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
 
-# Coordinates a thread works on at once: long enough to hide the call of a kernel, short enough to share the work.
+# Coordinates per task of a thread: enough to hide the overhead of a kernel call, few enough to share the work.
 GRAIN = 1 << 18
 
-# From so many realizations a node on, and so many times as many as there are nodes, an array was perhaps given with its
-# axes exchanged: draws or members first.
+# With at least this many realizations per node, and this many times more than nodes, the axes of an array were perhaps
+# swapped: draws or members first.
 MANY_REALIZATIONS, FEW_NODES = 1000, 20
 
 
@@ -49,36 +49,37 @@ class Nodes:
     """Uncertain objects ("nodes"): each is a discrete distribution over points.
 
     Node ``i`` takes position ``points[r]`` with probability ``probabilities[r]`` for ``r`` in
-    ``offsets[i]:offsets[i + 1]``; with what is missing to 1 it is not there at all. Arrays are checked once and then
-    shown as read-only views, without a copy where the dtype allows: do not change them afterwards.
+    ``offsets[i]:offsets[i + 1]``. With the remaining probability the node is absent. Arrays are checked once and
+    exposed as read-only views, without a copy if the dtype allows: do not change them afterwards.
 
     Parameters
     ----------
     points : array-like of shape (n_realizations, n_features)
-        Realizations of all nodes, one after the other. float32 and float64 stay as they are, integers become float64.
+        Realizations of all nodes, one after the other. float32 and float64 are kept, integers become float64.
     probabilities : array-like of shape (n_realizations,) or None
-        Of each realization. A node's may sum to less than 1. None: equal ones that sum to 1. A sum that rounding to
-        six decimals or to float32 has put above 1 is mended, with an :class:`InputWarning`; a larger one is an error.
+        Of each realization. Those of a node may sum to less than 1. None: equal ones that sum to 1. A sum that exceeds
+        1 by rounding to six decimals or to float32 is corrected, with an :class:`InputWarning`; a larger one is an
+        error.
     offsets : array-like of shape (n_nodes + 1,)
-        Where each node begins, and the number of points at the end.
+        Start of each node, followed by the number of points.
     weights : array-like of shape (n_nodes,), default=None
-        How many nodes each one stands for. None: one each.
+        How many nodes each one represents. None: one each.
     ids : array-like of shape (n_nodes,), default=None
-        Labels of the nodes, carried along.
+        Labels of the nodes.
 
     Notes
     -----
-    Distances are roots of sums of squares in float64. Those below 1e-154, whose squares vanish, lose their digits
-    beside larger coordinates; data that is as small as that on the whole is refused.
+    Distances are square roots of sums of squares in float64. Distances below 1e-154, whose squares underflow, lose
+    precision if other coordinates are larger; data that is that small overall is refused.
 
     Examples
     --------
-    A sensor that is either near 0 or, with probability 0.2, broken; and one that is sure:
+    A sensor that is near 0 or, with probability 0.2, broken; and one that is certain:
 
     >>> import probi
     >>> nodes = probi.Nodes([[0.0], [0.2], [50.0], [3.0]], [0.4, 0.4, 0.2, 1.0], [0, 3, 4])
     >>> nodes
-    Nodes(2 nodes, 4 realizations (1 to 3 a node), 1 feature, float64, mass 2)
+    Nodes(2 nodes, 4 realizations (1 to 3 per node), 1 feature, float64, mass 2)
     >>> nodes.gravity_centers
     array([[10.08],
            [ 3.  ]])
@@ -90,7 +91,7 @@ class Nodes:
     weights: Floats  # (n_nodes,)
     ids: Array | None  # (n_nodes,)
     total_probabilities: Floats  # (n_nodes,)
-    magnitude: float  # at least the largest absolute coordinate: what margins for rounding are taken from
+    magnitude: float  # at least the largest absolute coordinate, for margins of rounding
 
     def __init__(
         self,
@@ -127,14 +128,14 @@ class Nodes:
         self.points, self.probabilities, self.offsets = parts["points"], parts["probabilities"], parts["offsets"]
         self.weights, self.ids = parts["weights"], parts["ids"]
         self.total_probabilities, self.magnitude = parts["total_probabilities"], parts["magnitude"]
-        # Arrays with a row a node, or tuples of them, by name: they are cut and taken along with the nodes.
+        # Arrays with one row per node, or tuples of them, by name: they are sliced together with the nodes.
         self._statistics: dict[str, Any] = parts["statistics"]
         self._lock = _parallel.Lock()
         return self
 
     @classmethod
     def _trusted(cls, **parts: Any) -> Self:
-        """Make nodes of checked, frozen arrays."""
+        """Make nodes from checked, frozen arrays."""
         return cls.__new__(cls)._set(**parts)
 
     def _parts(self) -> dict[str, Any]:
@@ -144,12 +145,12 @@ class Nodes:
 
     @classmethod
     def from_points(cls, X: ArrayLike, weights: ArrayLike | None = None, ids: ArrayLike | None = None) -> Self:
-        """Certain nodes: each row of an array is where a node is for sure.
+        """Certain nodes: each row of an array is the position of a node.
 
         Parameters
         ----------
         X : array-like of shape (n_nodes, n_features)
-            Where they are.
+            Positions.
         weights, ids : array-like of shape (n_nodes,), default=None
             As in :class:`Nodes`.
 
@@ -162,7 +163,7 @@ class Nodes:
         --------
         >>> import probi
         >>> probi.Nodes.from_points([[0.0, 0.0], [3.0, 4.0]])
-        Nodes(2 nodes, 2 realizations (1 a node), 2 features, float64, mass 2)
+        Nodes(2 nodes, 2 realizations (1 per node), 2 features, float64, mass 2)
         """
         points = frozen(as_floats(X, "X", 2))
         n_nodes = len(points)
@@ -180,14 +181,14 @@ class Nodes:
 
     @classmethod
     def from_groups(cls, X: ArrayLike, size: int = 10) -> Self:
-        """Nodes of consecutive rows with equal probabilities; an incomplete last group is left out.
+        """Nodes from groups of consecutive rows with equal probabilities; an incomplete last group is left out.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
             Realizations.
         size : int, default=10
-            Rows a node.
+            Rows per node.
 
         Returns
         -------
@@ -199,10 +200,10 @@ class Nodes:
         >>> import numpy as np
         >>> import probi
         >>> probi.Nodes.from_groups(np.arange(14.0).reshape(7, 2), size=3)
-        Nodes(2 nodes, 6 realizations (3 a node), 2 features, float64, mass 2)
+        Nodes(2 nodes, 6 realizations (3 per node), 2 features, float64, mass 2)
         """
         if size < 1:
-            raise InputError(f"A group of {size} rows is no node. Give a size of at least 1.")
+            raise InputError(f"size must be at least 1, got {size}.")
         points = as_floats(X, "X", 2)
         n_nodes = len(points) // size
         return cls(points[: n_nodes * size], None, np.arange(n_nodes + 1) * size)
@@ -212,26 +213,26 @@ class Nodes:
         cls, X: ArrayLike, probabilities: ArrayLike | None = None, weights: ArrayLike | None = None,
         ids: ArrayLike | None = None,
     ) -> Self:  # fmt: skip
-        """Nodes with the same number of realizations each.
+        """Nodes with the same number of realizations per node.
 
         Parameters
         ----------
         X : array-like of shape (n_nodes, m, n_features)
             The m realizations of each node.
         probabilities : array-like of shape (n_nodes, m), default=None
-            Of each realization. None: 1 / m. Numbers that only mean proportions: give ``P / P.sum(1, keepdims=True)``.
+            Of each realization. None: 1 / m. For proportions, pass ``P / P.sum(1, keepdims=True)``.
         weights, ids : array-like of shape (n_nodes,), default=None
             As in :class:`Nodes`.
 
         Returns
         -------
         Nodes
-            With m realizations each.
+            With m realizations per node.
 
         Warns
         -----
         InputWarning
-            If there are few nodes of very many realizations, as if the axes were exchanged.
+            If there are few nodes with very many realizations, as if the axes were swapped.
 
         Examples
         --------
@@ -243,13 +244,13 @@ class Nodes:
         """
         points = as_floats(X, "X", 3)
         n_nodes, n_each, _ = points.shape
-        # Probabilities that sum to 1 along the second axis say that it is the right one.
+        # Probabilities that sum to 1 along the second axis confirm the order of axes.
         many = n_each >= MANY_REALIZATIONS and n_each >= FEW_NODES * n_nodes
         if probabilities is None and n_nodes > 1 and many:
             _notes.warn(
                 f"X has shape {points.shape}, which makes {n_nodes} nodes with {n_each:,} realizations each. "
-                "If the first axis are the realizations, turn it: X.transpose(1, 0, 2). If not, Nodes.from_list(X) "
-                "says so.",
+                "If the first axis holds the realizations, use X.transpose(1, 0, 2); if not, use Nodes.from_list(X) to "
+                "silence this warning.",
                 InputWarning,
             )
         return cls._of_dense(points, probabilities, weights, ids)
@@ -264,7 +265,9 @@ class Nodes:
         if probabilities is not None:
             probabilities = as_floats(probabilities, "probabilities", 2, points.dtype)
             if probabilities.shape != (n_nodes, n_each):
-                raise InputError(f"Probabilities have shape {probabilities.shape}, but X wants {(n_nodes, n_each)}.")
+                raise InputError(
+                    f"probabilities must have shape {(n_nodes, n_each)} to match X, got {probabilities.shape}."
+                )
             probabilities = probabilities.reshape(-1)
         return cls(points.reshape(-1, n_features), probabilities, np.arange(n_nodes + 1) * n_each, weights, ids)
 
@@ -273,7 +276,7 @@ class Nodes:
         cls, X: Sequence[ArrayLike], probabilities: Sequence[ArrayLike] | None = None,
         weights: ArrayLike | None = None, ids: ArrayLike | None = None,
     ) -> Self:  # fmt: skip
-        """Nodes with any number of realizations each, given as one array a node.
+        """Nodes with any number of realizations, passed as one array per node.
 
         Parameters
         ----------
@@ -287,7 +290,7 @@ class Nodes:
         Returns
         -------
         Nodes
-            One for each array.
+            One per array.
 
         Examples
         --------
@@ -295,7 +298,7 @@ class Nodes:
         >>> import probi
         >>> tracks = [np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]]), np.array([[5.0, 5.0]])]
         >>> probi.Nodes.from_list(tracks)
-        Nodes(2 nodes, 4 realizations (1 to 3 a node), 2 features, float64, mass 2)
+        Nodes(2 nodes, 4 realizations (1 to 3 per node), 2 features, float64, mass 2)
         """
         from probi._lists import joined
 
@@ -310,7 +313,7 @@ class Nodes:
         X : array-like of shape (m, n_features)
             The points.
         P : array-like or sparse matrix of shape (n_nodes, m)
-            Probabilities; a zero means that the node is never there. Rows that only mean proportions: give
+            Probabilities; a zero means that the node never takes the point. For proportions, pass
             ``P / P.sum(1, keepdims=True)``.
         weights, ids : array-like of shape (n_nodes,), default=None
             As in :class:`Nodes`.
@@ -318,16 +321,16 @@ class Nodes:
         Returns
         -------
         Nodes
-            With as many realizations as their rows of ``P`` have probabilities above 0.
+            With one realization per nonzero probability in their row of ``P``.
 
         Examples
         --------
-        A customer who is seen in one of three shops:
+        A customer who visits one of three shops:
 
         >>> import probi
         >>> shops = [[0.0, 0.0], [4.0, 0.0], [9.0, 9.0]]
         >>> probi.Nodes.from_matrix(shops, [[0.7, 0.3, 0.0], [0.0, 0.0, 1.0]])
-        Nodes(2 nodes, 3 realizations (1 to 2 a node), 2 features, float64, mass 2)
+        Nodes(2 nodes, 3 realizations (1 to 2 per node), 2 features, float64, mass 2)
         """
         from probi._matrix import realizations
 
@@ -343,17 +346,17 @@ class Nodes:
         ids: ArrayLike | None = None,
         random_state: Any = None,
     ) -> Self:
-        """Nodes that stand for Gaussian errors, such as the error ellipses of GPS fixes.
+        """Nodes that represent Gaussian errors, such as the error ellipses of GPS fixes.
 
         Parameters
         ----------
         means : array-like of shape (n_nodes, n_features)
-            Where they are measured to be.
+            Measured positions.
         covariances : array-like
-            (n_nodes, d, d); (d, d) for all nodes; (n_nodes,) variances or one variance for round errors.
+            (n_nodes, d, d); (d, d) for all nodes; (n_nodes,) variances or one variance for isotropic errors.
         n : int, default=None
-            Draw so many equally likely realizations a node. None: 2 d + 1 sigma points and no randomness. Their mean
-            and covariance are exact, and so is the mean distance to the middle of a round Gaussian.
+            Number of equally likely random realizations per node. None: 2 d + 1 sigma points, without randomness. Their
+            mean and covariance are exact, and so is the expected distance to the mean of an isotropic Gaussian.
         weights, ids : array-like of shape (n_nodes,), default=None
             As in :class:`Nodes`.
         random_state : None, int, Generator or RandomState
@@ -362,7 +365,7 @@ class Nodes:
         Returns
         -------
         Nodes
-            With ``n`` or 2 d + 1 realizations each.
+            With ``n`` or 2 d + 1 realizations per node.
 
         Examples
         --------
@@ -395,48 +398,48 @@ class Nodes:
         missing: str = "error",
         gather: bool = False,
     ) -> Self:
-        """Nodes of a table: pyarrow, pandas, polars, DuckDB, whatever has Arrow's PyCapsule interface.
+        """Nodes from a table of pyarrow, pandas, polars, DuckDB or anything with Arrow's PyCapsule interface.
 
         Parameters
         ----------
         table : object with ``__arrow_c_stream__`` or ``__arrow_c_array__``
-            Read without a copy where types allow.
+            Read without a copy if types allow.
         layout : {"points", "groups", "long", "nested"}, default=None
-            What a row is: a certain node; a realization, ``group_size`` of them a node; a realization, those of a node
-            share their id; a node, with lists. None: guessed by the columns.
+            Meaning of a row: a certain node; a realization, with ``group_size`` rows per node; a realization, with a
+            shared id per node; a node, with lists. None: inferred from the columns.
         features : sequence of str, default=None
-            Columns of coordinates, or patterns such as ``"WAP*"``. None: all columns of numbers without another role.
+            Columns of coordinates, or patterns such as ``"WAP*"``. None: all numeric columns without another role.
         id : str, sequence of str or False, default=None
-            Columns that name a node. None: one called id, node, node_id or key, if there is one. False: none; a column
+            Columns that identify a node. None: one called id, node, node_id or key, if it exists. False: none; a column
             of that name is a feature.
         probability, weight : str or False, default=None
-            Columns. None: those called probability, prob or p, and weight, where the layout has them. False: none.
+            Columns. None: those called probability, prob or p, and weight, if the layout has them. False: none.
         group_size : int, default=None
-            Rows a node, in the layout "groups"; an incomplete last group is left out.
+            Rows per node, in the layout "groups"; an incomplete last group is left out.
         probabilities : {"keep", "normalize"}, default="keep"
-            "normalize" divides those of each node by their sum: for numbers that only mean proportions.
+            "normalize" divides those of each node by their sum, for values that are only proportional to probabilities.
         missing : {"error", "skip-row", "skip-node", "absent"}, default="error"
-            What to do with rows that lack a value, as in :func:`probi.io.read`: leave out the row, its node, or the
+            How to treat rows with a missing value, as in :func:`probi.io.read`: leave out the row, its node, or the
             row with its probability.
         gather : bool, default=False
-            Put rows of a node together that are not contiguous; nodes are in the order of their first rows.
+            Gather rows of a node that are not contiguous; nodes are in the order of their first rows.
 
         Returns
         -------
         Nodes
-            With ids, where there is a column of them.
+            With ids, if there is a column of them.
 
         Raises
         ------
         InputError
-            If the columns can be read in two ways and nothing says which is meant: rows that share an id without
-            probabilities, a weight that may be a feature. The message names both calls.
+            If the columns are ambiguous: rows that share an id without probabilities, a weight that may be a feature.
+            The message names both calls.
 
         Warns
         -----
         InputWarning
-            If columns are left out though ``features`` does not say so, and if longitude and latitude count as plain
-            numbers.
+            If columns are left out although ``features`` is not given, and if longitude and latitude are treated as
+            plain numbers.
 
         Examples
         --------
@@ -445,7 +448,7 @@ class Nodes:
         >>> table = pa.table({"id": ["a", "a", "b"], "x": [0.0, 1.0, 5.0], "y": [2.0, 2.0, 3.0]})
         >>> nodes = probi.Nodes.from_table(table, layout="long")
         >>> nodes, nodes.ids
-        (Nodes(2 nodes, 3 realizations (1 to 2 a node), 2 features, float64, mass 2), array(['a', 'b'], dtype=object))
+        (Nodes(2 nodes, 3 realizations (1 to 2 per node), 2 features, float64, mass 2), array(['a', 'b'], dtype=object))
         """
         from probi.tables.from_table import arrays_of
 
@@ -457,12 +460,12 @@ class Nodes:
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
-        """Nodes of all parts, one after the other.
+        """Concatenate nodes.
 
         Parameters
         ----------
         parts : sequence of Nodes
-            Of one number of features; all with ids, of one kind, or all without.
+            With the same number of features; all with ids of one type, or all without.
 
         Returns
         -------
@@ -474,14 +477,14 @@ class Nodes:
         >>> import probi
         >>> a, b = probi.Nodes.from_points([[0.0]]), probi.Nodes.from_dense([[[1.0], [2.0]]])
         >>> probi.Nodes.concat([a, b])
-        Nodes(2 nodes, 3 realizations (1 to 2 a node), 1 feature, float64, mass 2)
+        Nodes(2 nodes, 3 realizations (1 to 2 per node), 1 feature, float64, mass 2)
         """
         if not parts:
-            raise InputError("There is nothing to concatenate: give at least one Nodes.")
+            raise InputError("Nothing to concatenate: pass at least one Nodes.")
         if len({part.n_features for part in parts}) > 1:
             raise InputError(f"Parts have different numbers of features: {[part.n_features for part in parts]}.")
         if len({part.ids is None for part in parts}) > 1:
-            raise InputError("Some parts have ids and some have none. Give all of them ids, or none.")
+            raise InputError("Some parts have ids and some have none. All or none of them need ids.")
         if len(parts) == 1:
             return parts[0]
         ids = [part.ids for part in parts if part.ids is not None]
@@ -543,7 +546,7 @@ class Nodes:
 
     @property
     def gravity_centers(self) -> Array:
-        """Centers of gravity, (n_nodes, n_features); float64, or the points themselves where nodes are certain."""
+        """Centers of gravity, (n_nodes, n_features); float64, or the points themselves if nodes are certain."""
         # The points themselves are not kept as a statistic: parts of the nodes would copy them twice.
         return self.points if self.is_certain else self._moments()[0]
 
@@ -566,7 +569,7 @@ class Nodes:
         return frozen(gravity), frozen(variances)
 
     def statistic(self, name: str, compute: Callable[[], Any]) -> Any:
-        """Return a cached array (or tuple of arrays) with a row a node, computed once, by one thread, on first use.
+        """Return a cached array (or tuple of arrays) with one row per node, computed once, by one thread, on first use.
 
         :meta private:
         """
@@ -576,14 +579,14 @@ class Nodes:
             return self._statistics[name]
 
     def known(self, name: str) -> Any:
-        """Return a cached statistic, or None where it was not computed.
+        """Return a cached statistic, or None if it was not computed.
 
         :meta private:
         """
         return self._statistics.get(name)
 
     def pieces(self, at_most: int | None = None) -> list[tuple[int, int]]:
-        """Cut the nodes into ranges of about equal work; they depend on nothing but the nodes and ``at_most``.
+        """Divide the nodes into ranges of about equal work, which depend only on the nodes and ``at_most``.
 
         :meta private:
         """
@@ -600,14 +603,14 @@ class Nodes:
     # -- parts and copies -------------------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Self:
-        """Part of the nodes: a slice is a view, an index array or a mask a copy; a number gives one node."""
+        """Select nodes: a slice gives a view, an index array or a mask a copy, an integer one node."""
         if isinstance(key, slice):
             start, stop, step = key.indices(len(self))
             if step == 1:
                 return self._cut(start, max(start, stop))
             return self.take(np.arange(start, stop, step))
         if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:
-            key = key[0]  # how scikit-learn splits what has a shape
+            key = key[0]  # how scikit-learn indexes objects with a shape
         index = np.asarray(key)
         if index.dtype == bool:
             if index.shape != (len(self),):
@@ -625,14 +628,14 @@ class Nodes:
         )
 
     def take(self, index: ArrayLike) -> Self:
-        """Nodes with these numbers, in this order.
+        """Nodes with these indices, in this order.
 
-        A number may come more than once; negative ones count from the end.
+        Indices may repeat; negative ones count from the end.
 
         Parameters
         ----------
         index : array-like of int
-            Numbers of nodes.
+            Indices of nodes.
 
         Returns
         -------
@@ -663,7 +666,7 @@ class Nodes:
         )
 
     def _some(self, chosen: Callable[[Array], Array], **others: Any) -> Self:
-        """Part of the nodes: ``chosen`` picks from arrays with a row a node, ``others`` are what changes besides."""
+        """Select nodes: ``chosen`` indexes arrays with one row per node, ``others`` are the other new arrays."""
         by_node = {
             "weights": chosen(self.weights),
             "ids": None if self.ids is None else chosen(self.ids),
@@ -683,7 +686,7 @@ class Nodes:
         Returns
         -------
         Nodes
-            With other points, and all else as it was.
+            With other points and everything else unchanged.
 
         Examples
         --------
@@ -705,12 +708,12 @@ class Nodes:
         Parameters
         ----------
         points : array-like of shape (n_realizations, any number of features)
-            Where each realization is now.
+            New position of each realization.
 
         Returns
         -------
         Nodes
-            With the probabilities, weights and ids as they were.
+            With the same probabilities, weights and ids.
 
         Examples
         --------
@@ -734,24 +737,24 @@ class Nodes:
         random_state: Any = None,
         return_bounds: bool = False,
     ) -> Any:
-        """Nodes with fewer realizations, which stand for the others; weights and total probabilities stay as they are.
+        """Nodes with fewer realizations, which represent the others; weights and total probabilities are unchanged.
 
-        Equal realizations are taken together, and nothing is lost if that is enough; then those within a hundredth of
-        the spread. Else two are drawn from each of some parts of the node, so that the expected distance to its middle
-        stays as it was, and that to any other center does on the mean. Where one is kept, it is that nearest to the
-        middle.
+        Equal realizations are merged first, without loss, then those within a hundredth of the spread. If that is not
+        enough, two are drawn from each of several groups of the node's realizations, so that its expected distance to
+        its approximate median is unchanged and that to any other center is unbiased. A single realization is the one
+        nearest to that median.
 
         Parameters
         ----------
         max_realizations : int, default=None
-            Most realizations a node; nodes with no more stay as they are.
+            Maximum number of realizations per node; nodes with at most that many are unchanged.
         epsilon : float, default=None
-            Instead of ``max_realizations``: the standard error of the expected distance to any center, as a share of
-            the node's spread, is at most this. It takes 5.5 / epsilon ** 2 realizations.
+            Instead of ``max_realizations``: bound on the standard error of the expected distance to any center,
+            relative to the node's spread. It needs 5.5 / epsilon ** 2 realizations.
         random_state : None, int, Generator or RandomState, default=None
             The same seed gives the same bits.
         return_bounds : bool, default=False
-            Also say what may have changed; this takes longer.
+            Also return bounds on the error; this takes longer.
 
         Returns
         -------
@@ -760,7 +763,7 @@ class Nodes:
 
         Notes
         -----
-        Step 5 of the coreset of Lammersen, Schmidt and Sohler, which the paper leaves out.
+        Step 5 of the coreset of Lammersen, Schmidt and Sohler, which the paper omits.
 
         Examples
         --------
@@ -768,7 +771,7 @@ class Nodes:
         >>> import probi
         >>> readings = np.random.default_rng(0).normal(size=(50_000, 3))
         >>> probi.Nodes.from_groups(readings, 10_000).thin(32, random_state=0)
-        Nodes(5 nodes, 159 realizations (31 to 32 a node), 3 features, float64, mass 5)
+        Nodes(5 nodes, 159 realizations (31 to 32 per node), 3 features, float64, mass 5)
         """
         most = allowed_realizations(max_realizations, epsilon)
         found, nodes = self.thinned(most, seed_of(random_state) % 2**64, 0, return_bounds)
@@ -777,7 +780,7 @@ class Nodes:
         return nodes, ThinningBounds(np.hypot(np.sqrt(found.variances), found.biases), found.moved)
 
     def thinned(self, most: int, key: int, first: int, bounded: bool = False) -> tuple[Thinned, Self]:
-        """What :meth:`thin` finds, and the nodes made of it, given a key and the number of the first node under it.
+        """Result of :meth:`thin` and its nodes, for a random key and the number of the first node under it.
 
         :meta private:
         """
@@ -789,17 +792,17 @@ class Nodes:
         return found, self._trusted(**self._parts() | arrays | {"statistics": {}})
 
     def with_weights(self, weights: ArrayLike) -> Self:
-        """The same nodes with other weights; what was computed of them is kept.
+        """The same nodes with other weights; cached statistics are kept.
 
         Parameters
         ----------
         weights : array-like of shape (n_nodes,)
-            How many nodes each one stands for.
+            How many nodes each one represents.
 
         Returns
         -------
         Nodes
-            With the points, probabilities and ids as they were.
+            With the same points, probabilities and ids.
 
         Examples
         --------
@@ -811,7 +814,7 @@ class Nodes:
         return self._trusted(**self._parts() | {"weights": as_weights(weights, len(self)), "statistics": kept})
 
     def to_arrow(self) -> Any:
-        """Table of pyarrow with a row a node: ids, weight, list of points, list of probabilities.
+        """Table of pyarrow with one row per node: id, weight, list of points, list of probabilities.
 
         Returns
         -------
@@ -843,16 +846,16 @@ class Nodes:
         return _restore, (type(self), self._parts() | {"statistics": {}})
 
     def __repr__(self) -> str:
-        a_node = f" ({self._realizations_a_node()})" if len(self) else ""
+        per_node = f" ({self._realizations_per_node()})" if len(self) else ""
         return (
-            f"Nodes({counted(len(self), 'node')}, {counted(self.n_realizations, 'realization')}{a_node}, "
+            f"Nodes({counted(len(self), 'node')}, {counted(self.n_realizations, 'realization')}{per_node}, "
             f"{counted(self.n_features, 'feature')}, {self.dtype}, mass {math.fsum(self.mass):,.6g})"
         )
 
-    def _realizations_a_node(self) -> str:
+    def _realizations_per_node(self) -> str:
         sizes = np.diff(self.offsets)
         low, high = sizes.min(), sizes.max()
-        return f"{low:,} a node" if low == high else f"{low:,} to {high:,} a node"
+        return f"{low:,} per node" if low == high else f"{low:,} to {high:,} per node"
 
     def _repr_html_(self) -> str:
         """Show the first nodes in a notebook."""
@@ -870,7 +873,7 @@ class Nodes:
 
 
 def _each(function: Callable[..., Any], *values: Any) -> Any:
-    """Apply to an array, or to each of a tuple of arrays."""
+    """Apply a function to an array, or to each of a tuple of arrays."""
     if isinstance(values[0], tuple):
         return tuple(function(*arrays) for arrays in zip(*values, strict=True))
     return function(*values)

@@ -203,7 +203,7 @@ def reads_nodes(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def makes_summary(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of a summary, without the number of clusters; the command receives them as ``summary``."""
+    """Add the options of a summary except the number of clusters; the command receives them as the dict ``summary``."""
     parameters = [
         inspect.Parameter(
             entry.name,

@@ -180,7 +180,7 @@ def lss_coreset(
     >>> from probi.coreset.lss import lss_coreset
     >>> X = np.random.default_rng(0).normal(size=(100_000, 2)) ** 3
     >>> lss_coreset(probi.Nodes.from_points(X), n_clusters=2, epsilon=0.5, delta=0.1, random_state=0)
-    Nodes(4,796 nodes, 4,796 realizations (1 a node), 2 features, float64, mass 100,000)
+    Nodes(4,796 nodes, 4,796 realizations (1 per node), 2 features, float64, mass 100,000)
     """
     nodes = as_nodes(nodes)
     check_count("n_clusters", n_clusters)

@@ -104,7 +104,7 @@ def read(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], **op
     >>> print(reader.columns)
     layout long (rows of a node share id); 2 features (x, y); probability p
     >>> probi.Nodes.concat(list(reader))
-    Nodes(2 nodes, 3 realizations (1 to 2 a node), 2 features, float64, mass 2)
+    Nodes(2 nodes, 3 realizations (1 to 2 per node), 2 features, float64, mass 2)
     >>> folder.cleanup()
     """
     return Reader(inputs, Options(**options))

@@ -317,7 +317,7 @@ class Summary:
         >>> summary = probi.Summary(n_clusters=1, random_state=0)
         >>> summary.update(probi.Nodes.from_points([[0.0], [1.0], [5.0]]))
         >>> summary.coreset()
-        Nodes(3 nodes, 3 realizations (1 a node), 1 feature, float64, mass 3)
+        Nodes(3 nodes, 3 realizations (1 per node), 1 feature, float64, mass 3)
         """
         return self._find("coreset", lambda: final_coreset(self._streams))
 

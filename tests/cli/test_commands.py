@@ -284,7 +284,7 @@ def test_assign_is_the_second_pass_of_cluster(path, tmp_path, capsys):
         assert_array_equal(alone["cluster"], together[f"cluster_{k}"])
         assert_array_equal(alone["next_distance"], together[f"next_distance_{k}"])
     arguments = ("--centers", out, "-o", tmp_path / "a.parquet", "-q")
-    assert "has centers for 2, 3 clusters. Say which: -k." in error_line(probi(capsys, "assign", path, *arguments))
+    assert "has centers for 2, 3 clusters. Choose with -k." in error_line(probi(capsys, "assign", path, *arguments))
     said = error_line(probi(capsys, "assign", path, "-k", 4, *arguments))
     assert "has no centers for 4 clusters, but for 2, 3." in said
 
@@ -405,7 +405,7 @@ def test_decimal_commas_in_files_for_centers(tmp_path, capsys):
     out = plain_run(tmp_path, capsys, {"x": [1.0, 2.0, 9.0]})
     (tmp_path / "new.csv").write_text("x;n\n1,5;a\n2,5;b\n")
     said = error_line(probi(capsys, "evaluate", tmp_path / "new.csv", "--centers", out, "-q"))
-    assert said.endswith("holds '1,5': if that is a decimal comma, say so: --decimal ','.")
+    assert said.endswith("holds '1,5': if that is a decimal comma, pass --decimal ','.")
     assert probi(capsys, "evaluate", tmp_path / "new.csv", "--centers", out, "-q", "--decimal", ",").code == 0
 
 
@@ -471,8 +471,8 @@ def test_an_ending_without_a_format_is_refused_before_anything_is_read(tmp_path,
     for command in ("assign", "convert") if name != "a.npy" else ("assign",):
         centers = ("--centers", tmp_path / "missing") if command == "assign" else ()
         said = error_line(probi(capsys, command, tmp_path / "missing.csv", *centers, "-o", tmp_path / name, "-q"))
-        assert said.startswith(f"Cannot infer a format for {tmp_path / name}: let its name end in one of .parquet")
-        assert (".npy" in said.split(":")[1]) == (command == "convert")
+        assert said.startswith(f"Cannot infer a format for {tmp_path / name}; use one of .parquet")
+        assert (".npy" in said.split(";")[1]) == (command == "convert")
 
 
 # -- convert ----------------------------------------------------------------------------------------------------------
@@ -533,7 +533,7 @@ def test_rows_that_are_left_out_are_counted_by_each_command(tmp_path, capsys, co
     (tmp_path / "y.parquet").unlink(missing_ok=True)
     stopped = error_line(probi(capsys, command, path, "-q", *skipping[:4], *options))
     assert "3 of 5 rows (60.0%) were left out, more than 10%: 1 infinite in column 'x1', 1 no value" in stopped
-    assert "allow it: --max-bad 0.6." in stopped
+    assert "allow it with --max-bad 0.6." in stopped
     assert not (tmp_path / "y.parquet").exists()
 
 

@@ -55,6 +55,6 @@ def test_an_id_that_comes_back_late_is_noticed(capsys, table, tmp_path):
 
 def test_degrees_are_noted(capsys, table):
     fixes = table("lon,lat\n0,0\n0,1\n9,9\n")
-    assert "degrees are no distances" in probi(capsys, "cluster", fixes, "-k", 1).err
+    assert "degrees are not distances" in probi(capsys, "cluster", fixes, "-k", 1).err
     for said in (("--lonlat", "lon,lat"), ("--features", "lon,lat")):
         assert "Note:" not in probi(capsys, "cluster", fixes, "-k", 1, *said).err

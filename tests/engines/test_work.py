@@ -167,7 +167,7 @@ def test_a_file_that_changed_or_is_not_there_is_an_error(tmp_path):
 
 def test_scales_without_a_row_to_estimate_them_from_are_an_error(tmp_path):
     path = write(tmp_path / "x.csv", {"x": [None, None], "y": [1.0, 2.0]})
-    with pytest.raises(InputError, match="scales could be estimated"):
+    with pytest.raises(InputError, match="no row to estimate scales from"):
         files_of(path, scale="standard", missing="skip-row", features=["x", "y"])
 
 

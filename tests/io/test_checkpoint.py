@@ -421,7 +421,7 @@ def test_a_summary_that_is_no_checkpoint(job, tmp_path):
     assert job(output=tmp_path / "first").code == 0
     summary = (tmp_path / "first" / "summary.probi").read_bytes()
     job.checkpoint.write_bytes(summary)
-    assert f"{job.checkpoint} is a summary, but no checkpoint" in error_line(job())
+    assert f"{job.checkpoint} is a summary, not a checkpoint" in error_line(job())
     assert job.checkpoint.read_bytes() == summary
 
 
@@ -438,7 +438,7 @@ def test_a_damaged_checkpoint(stopped, damage):
     stopped.checkpoint.write_bytes(changed)
     said = error_line(stopped())
     assert str(stopped.checkpoint) in said
-    assert "Name another checkpoint, or remove this one to start anew." in said
+    assert "Name another checkpoint, or remove this one to start over." in said
     assert stopped.checkpoint.read_bytes() == changed
 
 

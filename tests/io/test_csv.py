@@ -61,7 +61,7 @@ def test_a_file_without_names(file):
 def test_a_delimiter_that_is_said(file):
     assert read_nodes(file("x y\n1 2\n"), delimiter=" ").points.tolist() == [[1.0, 2.0]]
     assert read_nodes(file("x\ty\n1\t2\n", "a.tsv")).points.tolist() == [[1.0, 2.0]]
-    with pytest.raises(InputError, match="delimiter '::' is not one plain character"):
+    with pytest.raises(InputError, match="delimiter '::' is not a single ASCII character"):
         read_nodes(file("x::y\n"), delimiter="::")
 
 
@@ -174,7 +174,7 @@ def test_a_bad_row_in_a_later_block(file, monkeypatch, bad):
     [
         ("", "the file is empty"),
         ("\n\n  \n", "the file is empty"),
-        ("x,x\n1,2\n", "column 'x' stands twice in the header"),
+        ("x,x\n1,2\n", "duplicate column name 'x' in the header"),
         ("x,,y\n1,2,3\n", "column 2 has no name in the header"),
         (b"\xe4,y\n1,2\n", "header .* is not text in UTF-8"),
         ("x,y\n1,2\n".encode("utf-16"), "not text in UTF-8"),
@@ -263,7 +263,7 @@ def test_decimal_commas(tmp_path, header, bad):
 
 def test_decimal_commas_that_nobody_told_of(tmp_path):
     path = tmp_path / "x.csv"
-    comma = "Column 'x' holds '1,5': if that is a decimal comma, say so: --decimal ','."
+    comma = "Column 'x' holds '1,5': if that is a decimal comma, pass --decimal ','."
     for text, match in [
         ("x;y\n1,5;2,5\n3,5;4,5\n", rf"There are no features.* The columns are x \(string\), y \(string\)\. {comma}"),
         ("x;n\n1,5;2\n3,5;4\n", comma),  # not silently n alone

@@ -281,7 +281,7 @@ def test_half_a_file_is_an_error_that_names_it(tmp_path, format):
 def test_something_else_under_this_name(tmp_path, format):
     path = tmp_path / f"x.{format}"
     path.write_text("x,y\n1,2\n" * 100)
-    with pytest.raises(InputError, match=rf"x\.{format}(: this is no NPY file| cannot be read as)"):
+    with pytest.raises(InputError, match=rf"x\.{format}(: this is not an NPY file| cannot be read as)"):
         probi.io.read(path)
 
 

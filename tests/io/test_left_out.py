@@ -62,7 +62,7 @@ def test_too_many_are_an_error_and_a_checkpoint_goes_on(tmp_path, capsys):
     options = ("-k", 2, "-q", "--on-bad", "skip", "--missing", "skip-row", "--checkpoint", tmp_path / "run.probi")
     said = error_line(probi(capsys, "cluster", path, "-o", out, *options))
     assert said.startswith(f"{path}: 24 of 60 rows (40.0%) were left out, more than 10%: 20 no value in column 'x', 4")
-    assert "allow it: --max-bad 0.4." in said
+    assert "allow it with --max-bad 0.4." in said
     assert not (out / "result.json").exists()
     assert probi(capsys, "cluster", path, "-o", out, *options, "--max-bad", "0.4").code == 0
     # Rows that are too few for a group are no mistake of the data.
@@ -220,7 +220,7 @@ def test_ids_that_come_back_in_another_file(days, capsys):
     write(days / "monday.csv", {"id": [1, 1, 2, 2], "x": [0.0, 1.0, 8.0, 9.0]})
     said = error_line(probi(capsys, "cluster", days, "--layout", "long", "-k", 2, "-q", "--on-bad", "skip"))
     assert "tuesday.csv, row 1 (line 2) of node 1 is not contiguous" in said
-    assert "--gather. If ids start anew in each file, say so: --id-per-file." in said
+    assert "--gather. If ids restart in each file, pass --id-per-file." in said
     with pytest.raises(InputError, match=r"need a column of ids\. Name it"):
         read(days, layout="points", features=["x", "id"], id_per_file=True)
     # One that comes back in its own file has no such remedy; a column of that name is no trouble.

@@ -88,7 +88,7 @@ bad_text("minus_inf", "x,y\n1,2\n3,-inf\n3,4\n", "has -inf in column 'y'", row=2
 bad_text("an_empty_cell", "x,y\n1,2\n3,\n4,5\n", "has no value in column 'y'", row=2)
 bad_text("a_quote_that_never_closes", 'x,y\n1,2\n3,"4\n5,6\n', "has", row=2)
 bad_text("old_mac_line_ends", "x,y\r1,2\r3,4\r", "carriage return")
-bad_text("a_column_name_twice", "x,y,x\n1,2,3\n4,5,6\n", "the column 'x' stands twice", row=0)
+bad_text("a_column_name_twice", "x,y,x\n1,2,3\n4,5,6\n", "duplicate column name 'x'", row=0)
 bad_text("a_column_without_a_name", "x,,y\n1,2,3\n4,5,6\n", "column 2 has no name", row=0)
 bad_text("no_column_of_numbers", "name,color\na,red\nb,blue\n", "There are no features")
 bad_text("an_unknown_feature", POINTS, "There is no column 'z'", "--features", "x,z")
@@ -99,16 +99,16 @@ bad_text("an_unknown_longitude", POINTS, "no feature 'lon'", "--lonlat", "lon,y"
 bad_text("long_without_an_id", POINTS, "--id", "--layout", "long")
 bad_text("groups_without_a_size", POINTS, "--group-size", "--layout", "groups")
 bad_text("too_few_rows_for_a_group", POINTS, "has 40 rows, but none can be used", "--group-size", "50")
-bad_text("a_delimiter_of_two_signs", POINTS, "not one plain character", "--delimiter", "::")
+bad_text("a_delimiter_of_two_signs", POINTS, "not a single ASCII character", "--delimiter", "::")
 bad_text("nested_json_that_does_not_parse", 'id,x,p\n1,"[1]","[1]"\n2,"[1, 2","[0.5, 0.5]"\n3,"[2]","[1]"\n',
          "which is not a list of numbers", row=2)  # fmt: skip
 bad_text("a_format_that_nobody_knows", POINTS, "--format", file="x.dat")
 bad_text("text_called_parquet", POINTS, "cannot be read as parquet", file="x.parquet")
 bad_text("text_called_arrow", POINTS, "cannot be read as ipc", file="x.arrow")
-bad_text("text_called_npy", POINTS, "this is no NPY file", file="x.npy")
+bad_text("text_called_npy", POINTS, "this is not an NPY file", file="x.npy")
 for ending in ("parquet", "arrow", "arrows"):
     bad_text(f"empty_{ending}", "", "cannot be read as", file=f"x.{ending}")
-bad_text("empty_npy", "", "this is no NPY file", file="x.npy")
+bad_text("empty_npy", "", "this is not an NPY file", file="x.npy")
 bad_text("empty_gz", "", "the file is empty", file="x.csv.gz")
 bad_text("gz_of_nothing", gzip.compress(b""), "the file is empty", file="x.csv.gz")
 bad_text("truncated_gz", gzip.compress(POINTS.encode() * 500)[:-40], "damaged or cut off", file="x.csv.gz")
@@ -167,7 +167,7 @@ def a_node_of_a_million_rows(folder):
     return write(folder / "x.parquet", {"id": ids, "x": np.arange(len(ids)) % 7.0}, step=1 << 17)
 
 
-@bad("stands there twice")
+@bad("Duplicate column name")
 def a_column_name_twice_in_parquet(folder):
     pq.write_table(pa.table([pa.array(X), pa.array(X)], ["x", "x"]), folder / "x.parquet")
     return folder / "x.parquet"
@@ -270,25 +270,25 @@ def a_missing_file(folder):
     return folder / "x.csv"
 
 
-@bad("has no file in it")
+@bad("contains no file")
 def a_folder_without_data(folder):
     (folder / "data").mkdir()
     (folder / "data" / "notes.md").write_text("nothing here")
     return folder / "data"
 
 
-@bad("No file fits the pattern")
+@bad("No file matches the pattern")
 def a_pattern_without_a_match(folder):
     return folder / "part-*.csv"
 
 
-@bad("has no file in it")
+@bad("contains no file")
 def a_folder_called_csv(folder):
     (folder / "x.csv").mkdir()
     return folder / "x.csv"
 
 
-@bad("named twice")
+@bad("given twice")
 def the_same_file_twice(folder):
     path = write(folder / "x.csv", {"x": X})
     return [folder / "." / "x.csv", path]

@@ -63,4 +63,4 @@ def test_a_format_that_is_only_read_is_refused_by_name(tmp_path, capsys, monkeyp
     start = write(tmp_path / "x.csv", {"x": [0.0, 9.0]})
     said = error_line(probi(capsys, "convert", start, "--to", "points", "-o", tmp_path / "y.orc"))
     assert said.startswith(f"Cannot infer a format for {tmp_path / 'y.orc'}")
-    assert ".orc" not in said.split(":")[1]
+    assert ".orc" not in said.split(";")[1]

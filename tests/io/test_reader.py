@@ -96,8 +96,8 @@ def test_a_second_reader_infers_nothing(tmp_path, monkeypatch):
     def fail(*arguments):
         raise AssertionError("inferred again")
 
-    monkeypatch.setattr(csv_file, "_guessed_delimiter", fail)
-    monkeypatch.setattr(csv_file.CsvFile, "_guessed_type", fail)
+    monkeypatch.setattr(csv_file, "_infer_delimiter", fail)
+    monkeypatch.setattr(csv_file.CsvFile, "_infer_type", fail)
     monkeypatch.setattr(csv_file.CsvFile, "_is_number", fail)  # which tells a header
     second = Reader(first.sources, first.options, first.known())
     assert_same(Nodes.concat(list(second)), expected)

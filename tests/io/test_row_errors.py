@@ -29,7 +29,7 @@ GROUPS = [Plain(None, 1.0, [((float(i + j), 1.0), 1 / 3) for j in range(3)]) for
 LARGE = "has 1e+200 in column 'x1', so large that distances overflow"
 NO_VALUE = "has no value in column 'x1'"
 RANGE = "must not be negative"
-BAD, MISSING = "with --on-bad skip", "leave such rows or nodes out: --missing skip-row"
+BAD, MISSING = "with --on-bad skip", "skip such rows or nodes with --missing skip-row"
 
 
 def check(path, plain, number, rows, row, reason, advice=BAD, line=True, **options):
@@ -213,7 +213,7 @@ def test_rows_with_too_few_or_too_many_cells(tmp_path, cells, n):
 @pytest.mark.usefixtures("chunk")
 def test_a_node_that_comes_back(tmp_path, format):
     path = write(tmp_path / f"x.{format}", planted(PLAIN, "long", [("id", 7, "a")]))
-    advice = "Sort the file by the column of ids, or let probi put the rows together in memory: --gather."
+    advice = "Sort the file by the column of ids, or gather the rows in memory with --gather."
     reason = "of node 'a' is not contiguous with the other rows of its node"
     # Also where bad rows are skipped: half of the node has been used already.
     for on_bad in ("stop", "skip"):
@@ -311,7 +311,7 @@ def test_options_that_do_not_exist():
     for options, match in [
         ({"missing": "drop"}, "missing is 'drop', but must be one of error, skip-row, skip-node"),
         ({"on_bad": "raise"}, "on_bad is 'raise', but must be one of stop, skip"),
-        ({"dtype": "float16"}, "no dtype 'float16'"),
+        ({"dtype": "float16"}, "dtype is 'float16', but must be"),
         ({"lonlat": "lon,lat"}, r"lonlat is 'lon,lat', but must be two columns, as in \('lon', 'lat'\)\."),
         ({"lonlat": ("lon",)}, r"lonlat is \('lon',\), but must be two columns"),
     ]:

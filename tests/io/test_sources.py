@@ -77,7 +77,7 @@ def test_a_file_whose_name_does_not_tell_is_known_by_its_first_bytes(tmp_path):
     for name in ("parquet", "npy", "ipc file", "ipc stream", "zipped"):
         assert read_nodes(tmp_path / name).points.tolist() == [[1.0], [2.0]]
     (tmp_path / "text").write_text("x\n1\n")
-    with pytest.raises(InputError, match=r"text: what format is this.*--format"):
+    with pytest.raises(InputError, match=r"Cannot infer a format for .*text; pass format \(--format\)"):
         find_sources(tmp_path / "text", None)
     assert read_nodes(tmp_path / "text", format="csv").points.tolist() == [[1.0]]
 
@@ -85,14 +85,14 @@ def test_a_file_whose_name_does_not_tell_is_known_by_its_first_bytes(tmp_path):
 @pytest.mark.parametrize(
     ("inputs", "match"),
     [
-        ([], "No file was named"),
+        ([], "No input file was given"),
         (["nothing.csv"], "There is no file nothing.csv"),
-        (["nothing*.csv"], r"No file fits the pattern nothing\*.csv"),
+        (["nothing*.csv"], r"No file matches the pattern nothing\*.csv"),
         (["-", "x.csv"], "cannot be read together"),
-        (["b.csv", "./b.csv"], "b.csv was named twice"),
-        (["b.csv", "sub/../b.csv"], "b.csv was named twice"),
-        (["b.csv", "."], "b.csv was named twice"),
-        (["empty"], "empty has no file in it that ends in .parquet"),
+        (["b.csv", "./b.csv"], "b.csv was given twice"),
+        (["b.csv", "sub/../b.csv"], "b.csv was given twice"),
+        (["b.csv", "."], "b.csv was given twice"),
+        (["empty"], "empty contains no file that ends in .parquet"),
     ],
 )
 def test_errors(folder, monkeypatch, inputs, match):
@@ -103,7 +103,7 @@ def test_errors(folder, monkeypatch, inputs, match):
 
 
 def test_an_unknown_format():
-    with pytest.raises(InputError, match="no format 'xlsx': choose one of parquet, csv, ipc, npy"):
+    with pytest.raises(InputError, match="Unknown format 'xlsx'; use one of parquet, csv, ipc, npy"):
         find_sources("x", "xlsx")
 
 

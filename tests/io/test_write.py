@@ -65,7 +65,7 @@ def test_any_table_of_features_holds_centers(tmp_path):
 def test_which_of_several(tmp_path):
     write_centers(tmp_path, RESULTS, SPACE)
     for name in ("centers.csv", "centers.parquet"):
-        with pytest.raises(InputError, match=r"has centers for 2, 3 clusters\. Say which: -k"):
+        with pytest.raises(InputError, match=r"has centers for 2, 3 clusters\. Choose with -k"):
             read_centers(tmp_path / name)
 
 

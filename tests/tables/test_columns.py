@@ -33,7 +33,7 @@ def choose(columns, layout=None, **options):
         (
             {"id": S, "x": F, "p": F},
             {"group_size": 4},
-            "layout groups (4 rows a node); 2 features (x, p); id id",
+            "layout groups (4 rows per node); 2 features (x, p); id id",
         ),
         (
             {"node": N, "x": F},
@@ -189,9 +189,9 @@ def test_columns_to_read():
     ("columns", "layout", "options", "match"),
     [
         ({"x": F}, "wide", {}, "no layout 'wide': choose one of points, groups, long, nested"),
-        ({"x": F}, None, {"group_size": 0}, "A group of 0 rows"),
+        ({"x": F}, None, {"group_size": 0}, "group_size must be at least 1, got 0"),
         ({"x": F}, "long", {"group_size": 3}, "group size of 3 was given, but the layout is 'long'"),
-        ({"x": F}, "groups", {}, "How many rows are a node"),
+        ({"x": F}, "groups", {}, "How many rows make a node"),
         ({"x": F}, "long", {}, "Which column says to which node"),
         ({"x": F, "y": F}, None, {"features": ["z"]}, "no column 'z'. The columns are x, y"),
         ({"x": F, "y": F}, None, {"features": ["z*"]}, r"no column 'z\*'"),
@@ -203,19 +203,19 @@ def test_columns_to_read():
         ({"x": F, "q": F}, None, {"group_size": 2, "probability": "q"}, "'groups' has no probabilities, but 'q'"),
         ({"x": F, "q": F}, None, {"group_size": 2, "weight": "q"}, "'groups' has no weights, but 'q' was named"),
         ({"a": S}, None, {}, "no columns of numbers"),
-        ({"id": N, "p": F}, None, {}, "no columns of numbers but for those with another role"),
+        ({"id": N, "p": F}, None, {}, "no columns of numbers except those with another role"),
         ({"x": F}, "nested", {}, "no columns of lists"),
         ({"x": F, "t": pa.date32()}, None, {"features": ["x", "t"]}, r"'t' holds date32\[day\], which cannot"),
         ({"x": L}, "points", {"features": ["x"]}, "'x' holds list<item: double>, which cannot"),
         ({"x": L, "y": F}, "nested", {"features": ["x", "y"]}, "'y' holds double, which cannot"),
         ({"x": pa.list_(S)}, "nested", {"features": ["x"]}, "'x' holds list<item: string>, which cannot"),
-        ({"x": F, "y": F}, None, {"id": "y", "weight": "y"}, "'y' was named for two roles"),
-        ({"x": F, "y": F}, None, {"id": "y", "features": ["x", "y"]}, "'y' was named for two roles"),
-        ({"x": F, "y": F}, None, {"id": ["y", "y"]}, "'y' was named for two roles"),
+        ({"x": F, "y": F}, None, {"id": "y", "weight": "y"}, "'y' was given two roles"),
+        ({"x": F, "y": F}, None, {"id": "y", "features": ["x", "y"]}, "'y' was given two roles"),
+        ({"x": F, "y": F}, None, {"id": ["y", "y"]}, "'y' was given two roles"),
         ({"id": L, "x": F}, "long", {}, "'id' holds list<item: double>, which cannot be an id"),
-        ({"x": F, "w": pa.date32()}, None, {"weight": "w"}, r"'w' holds date32\[day\], but a weight"),
-        ({"id": N, "x": F, "p": L}, "long", {}, "'p' holds list<item: double>, but a probability"),
-        ({"x": L, "p": F}, None, {}, "'p' holds double, but a probability is wanted there: lists of numbers"),
+        ({"x": F, "w": pa.date32()}, None, {"weight": "w"}, r"'w' holds date32\[day\], but the weight"),
+        ({"id": N, "x": F, "p": L}, "long", {}, "'p' holds list<item: double>, but the probability"),
+        ({"x": L, "p": F}, None, {}, "'p' holds double, but the probability must be lists of numbers"),
     ],
 )
 def test_errors_name_the_column(columns, layout, options, match):
@@ -224,7 +224,7 @@ def test_errors_name_the_column(columns, layout, options, match):
 
 
 def test_a_name_that_stands_twice():
-    with pytest.raises(InputError, match="column 'x' stands there twice"):
+    with pytest.raises(InputError, match="Duplicate column name 'x'"):
         choose_columns(pa.schema([("x", F), ("y", F), ("x", F)]))
 
 

@@ -173,7 +173,7 @@ def test_a_feature_may_be_text_or_decimal_where_it_is_named():
 
 
 def test_text_that_is_no_number_is_told():
-    with pytest.raises(InputError, match="'zwei' where numbers are wanted"):
+    with pytest.raises(InputError, match="'zwei' where numbers are expected"):
         Nodes.from_table(pa.table({"x": ["1", "zwei"]}), features=["x"])
 
 
@@ -234,8 +234,8 @@ def test_rows_of_a_node_must_stand_together_and_agree_on_the_weight():
         ({"x": [[1.0, 2.0]], "p": [[1.0]]}, "'p' and 'x' have different lengths"),
         ({"x": [[1.0], []]}, "empty or missing"),
         ({"x": [[1.0], None]}, "empty or missing"),
-        ({"points": [[[1.0, 2.0]], [[1.0]]]}, "not 2 coordinates"),
-        ({"points": [[[1.0, 2.0]], [None]]}, "not 2 coordinates"),
+        ({"points": [[[1.0, 2.0]], [[1.0]]]}, "not have 2 coordinates"),
+        ({"points": [[[1.0, 2.0]], [None]]}, "not have 2 coordinates"),
         ({"x": [1.0, None]}, "nan in feature 0"),
     ],
 )
@@ -266,7 +266,7 @@ def test_what_was_guessed_is_said():
 
 
 def test_what_is_no_table_is_an_error():
-    with pytest.raises(InputError, match="dict is no table"):
+    with pytest.raises(InputError, match="dict is not a table"):
         Nodes.from_table({"x": [1.0]})
 
 

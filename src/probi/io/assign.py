@@ -1,4 +1,4 @@
-"""The second pass: every node to its center, exact sums, and the nodes that could as well belong elsewhere."""
+"""The second pass: assign every node, sum exactly, and list nodes between two clusters."""
 
 import heapq
 from collections.abc import Callable, Sequence
@@ -19,13 +19,13 @@ from probi.objective import TwoNearest, total_cost, two_nearest
 
 Array = NDArray[Any]
 
-# A node whose next center is at most so much farther could as well belong there.
+# A node is between clusters if its second center is at most this fraction farther than its first.
 NEARLY = 0.05
 N_SHOWN = 20
 
 
 class Between(NamedTuple):
-    """A node that could as well belong elsewhere; sorts by how little it matters."""
+    """A node between two clusters; the nearest to a tie sorts first."""
 
     ratio: float
     order: int
@@ -51,35 +51,35 @@ class Tally:
         self.counts = np.zeros(len(self.centers), np.int64)
 
     def columns(self, nodes: Nodes, names: Callable[[int], str], suffix: str) -> dict[str, Array]:
-        """Columns of the assignment of some nodes; adds them up."""
+        """Columns of the assignment of some nodes, which are added to the sums."""
         found = two_nearest(nodes, self.centers)
         self.cost += total_cost(nodes, found.distances)
         self.counts += np.bincount(found.labels, minlength=len(self.centers))
         columns: dict[str, Array] = {"cluster": found.labels, "expected_distance": found.distances}
         if len(self.centers) > 1:
-            self._look_for_between(names, found)
+            self._add_between(names, found)
             columns |= {"next_cluster": found.next_labels, "next_distance": found.next_distances}
         self.n_nodes += len(nodes)
         return {name + suffix: values for name, values in columns.items()}
 
-    def _look_for_between(self, names: Callable[[int], str], found: TwoNearest) -> None:
-        nearest, own, other, distance = found
-        near = np.flatnonzero(distance <= (1.0 + NEARLY) * own)
+    def _add_between(self, names: Callable[[int], str], found: TwoNearest) -> None:
+        nearest, own, other, to_other = found
+        near = np.flatnonzero(to_other <= (1.0 + NEARLY) * own)
         self.n_between += len(near)
         with np.errstate(invalid="ignore"):
-            ratios = np.where(own[near] > 0, distance[near] / own[near], 1.0)
+            ratios = np.where(own[near] > 0, to_other[near] / own[near], 1.0)
         # The smallest ratios are kept, in a heap with the largest of them on top.
         for at in np.argsort(ratios, kind="stable")[:N_SHOWN]:
             i, ratio, order = near[at], float(ratios[at]), self.n_nodes + int(near[at])
             entry = Between(
-                ratio, order, names(int(i)), int(nearest[i]), float(own[i]), int(other[i]), float(distance[i])
+                ratio, order, names(int(i)), int(nearest[i]), float(own[i]), int(other[i]), float(to_other[i])
             )
             heapq.heappush(self.between, (-ratio, -order, entry))
             if len(self.between) > N_SHOWN:
                 heapq.heappop(self.between)
 
     def restore_between(self, entries: Sequence[Sequence[Any]]) -> None:
-        """Take nodes between clusters from what :func:`dataclasses.asdict` made of them, on its way as JSON."""
+        """Restore the nodes between clusters from JSON of :func:`dataclasses.asdict`."""
         self.between = [(ratio, order, Between(*entry)) for ratio, order, entry in entries]
 
     def add(self, other: "Tally") -> None:
@@ -96,7 +96,7 @@ class Tally:
         self.n_nodes += other.n_nodes
 
     def max_between(self) -> list[Between]:
-        """Nodes that are nearest to a tie first."""
+        """Nodes between clusters, the nearest to a tie first."""
         return sorted(entry for _, _, entry in self.between)
 
 
@@ -109,9 +109,9 @@ def assign_all(
 ) -> list[Tally]:
     """Assign every node, or those of a part, to each set of centers; return the sums of each set.
 
-    ``write`` gets a table a batch, a row a node.
+    ``write`` gets a table per batch, with a row per node.
     """
-    tallies = [Tally(np.asarray(places)) for places in centers]
+    tallies = [Tally(np.asarray(one)) for one in centers]
     sources = [str(source) for source in reader.sources]
     counts = Counts()
     for batch in reader.batches() if part is None else reader.batches(part.start, stop=part.stop):
@@ -130,7 +130,7 @@ def assign_all(
 
 
 def _namer(reader: Reader, batch: Batch) -> Callable[[int], str]:
-    """Return a function from a node of a batch to what people call it: its id, or where it stands."""
+    """Return a function from a node of a batch to its name: its id, or its row."""
 
     def name(node: int) -> str:
         if batch.nodes.ids is not None:

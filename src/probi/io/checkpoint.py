@@ -1,4 +1,4 @@
-"""Checkpoints: a summary with the place where reading goes on, so that a crash costs minutes."""
+"""Checkpoints: a summary and the position where reading resumes."""
 
 import hashlib
 from dataclasses import asdict, dataclass
@@ -15,7 +15,7 @@ from probi.io.recent_ids import Seen
 from probi.io.transform import Transform
 from probi.summary import Summary
 
-# Bytes at both ends of a file that are looked at to recognise it, besides its size and its time of change.
+# Bytes at both ends of a file that identify it, besides its size and modification time.
 EDGE = 1 << 20
 
 
@@ -60,16 +60,16 @@ class Checkpoint:
         self._n_saved = 0
 
     def load(self) -> Saved | None:
-        """What was saved, None if there is no checkpoint yet; one of another run is an error."""
+        """Load the state; None if there is no checkpoint yet; a checkpoint of another run is an error."""
         if not self.path.exists():
             return None
         try:
             summary = Summary.load(self.path)
         except InputError as error:
-            raise InputError(f"{error} Name another checkpoint, or remove this one to start anew.") from None
+            raise InputError(f"{error} Name another checkpoint, or remove this one to start over.") from None
         state = summary.about.pop("checkpoint", None)
         if state is None:
-            raise InputError(f"{self.path} is a summary, but no checkpoint. Name another file.")
+            raise InputError(f"{self.path} is a summary, not a checkpoint. Name another file.")
         try:
             self._check_same(state)
             self._n_saved = state["counts"]["nodes"]
@@ -86,7 +86,7 @@ class Checkpoint:
             raise
         except (KeyError, TypeError, AttributeError, ValueError, pa.ArrowException):
             raise InputError(
-                f"{self.path} is a checkpoint of another version of probi. Remove it to start anew."
+                f"{self.path} is a checkpoint of another version of probi. Remove it to start over."
             ) from None
 
     def _check_same(self, state: dict[str, Any]) -> None:
@@ -107,7 +107,7 @@ class Checkpoint:
             if old != new or (digest is not None and prefix.up_to(digest[0]) != digest):
                 raise InputError(
                     f"{new['name']} has changed since the checkpoint {self.path} was written. Remove the checkpoint to "
-                    "start anew."
+                    "start over."
                 )
 
     def is_due(self, counts: Counts) -> bool:
@@ -132,7 +132,7 @@ class Checkpoint:
         self._n_saved = state.counts.nodes
 
     def _checksums(self, fraction: float | None) -> list[list[Any]]:
-        """Of each file how many bytes have been read, and their checksum."""
+        """Number of bytes read of each file, and their checksum."""
         left = int((fraction or 0.0) * sum(prefix.size for prefix in self._read))
         checksums = []
         for prefix in self._read:
@@ -142,14 +142,14 @@ class Checkpoint:
 
 
 class _Prefix:
-    """The first bytes of a file: a checksum of those that have been read, which grows with them."""
+    """Checksum of the bytes of a file that have been read, extended as reading proceeds."""
 
     def __init__(self, path: Path | None, size: int) -> None:
         self.size = size
         self._path, self._n_bytes, self._digest = path, 0, hashlib.sha256()
 
     def up_to(self, n_bytes: int) -> list[Any]:
-        """Go on to so many bytes, never back; return their number and checksum."""
+        """Extend the checksum to this many bytes; return their number and checksum."""
         if self._path is not None and n_bytes > self._n_bytes:
             with self._path.open("rb") as opened:
                 opened.seek(self._n_bytes)
@@ -160,19 +160,19 @@ class _Prefix:
 
 
 def _identity(reader: Reader, file: int) -> dict[str, Any]:
-    """What a file is recognised by; standard input by its first bytes."""
+    """What identifies a file; standard input is identified by its first bytes."""
     source = reader.sources[file]
     if source.path is None or not source.path.is_file():
         return {"name": str(source), "start": reader.digest_of_start()}
-    found = source.path.stat()
+    stat = source.path.stat()
     digest = hashlib.sha256()
     with source.path.open("rb") as opened:
         digest.update(opened.read(EDGE))
-        opened.seek(max(0, found.st_size - EDGE))
+        opened.seek(max(0, stat.st_size - EDGE))
         digest.update(opened.read(EDGE))
     return {
         "name": str(source),
-        "size": found.st_size,
-        "modified": found.st_mtime_ns,
+        "size": stat.st_size,
+        "modified": stat.st_mtime_ns,
         "edges": digest.hexdigest(),
     }

@@ -36,10 +36,10 @@ from probi.validation import as_floats, check_probabilities, normalized, without
 if TYPE_CHECKING:
     from probi.io.reader import Reader
 
-# Rows that are named of each kind of reason to leave them out; all are counted.
+# Rows listed per kind of error; all are counted.
 MAX_LISTED = 1000
 
-MISSING_ADVICE = "Fill it in, or leave such rows or nodes out: --missing skip-row, --missing skip-node."
+MISSING_ADVICE = "Fill it in, or skip such rows or nodes with --missing skip-row or --missing skip-node."
 
 NOTHING = "no realization with all its values"
 
@@ -52,8 +52,14 @@ KINDS_OF_IDS = {
 }
 
 
+def kind_of_id(type: pa.DataType) -> str:
+    """Describe the values of a column of ids."""
+    type = type.value_type if pa.types.is_dictionary(type) else type
+    return next((kind for kind, fits in KINDS_OF_IDS.items() if fits(type)), str(type))
+
+
 class Position(NamedTuple):
-    """Where reading goes on: number of the file, number of the row in it."""
+    """Where reading resumes: number of the file, number of the row in it."""
 
     file: int = 0
     row: int = 0
@@ -147,9 +153,9 @@ class Assembly:
             self.check_types(self.reader.schema, 0)
 
     def batches(self) -> Iterator[Batch]:
-        """Whole nodes, from the start on; where there is none, at least the counts."""
+        """Yield whole nodes; if there are none, one batch with the counts."""
         columns = self.reader.columns
-        # In the other layouts rows of a node always stand together.
+        # In the other layouts rows of a node are always contiguous.
         gather = self.reader.options.gather and columns.layout == "long"
         start = Position() if gather else self.start
         waiting: list[Rows] = []
@@ -178,23 +184,22 @@ class Assembly:
             yield self._batch(waiting.pop())
 
     def check_types(self, schema: pa.Schema, file: int) -> None:
-        """Raise if ids of a file are of another kind than those before: the same id would be two."""
+        """Raise if the ids of a file have another type than those before: one id would become two."""
         for name in self.reader.columns.stored_ids:
             type = schema.field(name).type
-            type = type.value_type if pa.types.is_dictionary(type) else type
             if pa.types.is_null(type):
                 continue
-            what = next((what for what, fits in KINDS_OF_IDS.items() if fits(type)), str(type))
-            before = self.id_types.setdefault(name, what)
-            if what != before:
+            now = kind_of_id(type)
+            before = self.id_types.setdefault(name, now)
+            if now != before:
                 raise InputError(
-                    f"{self._names[file]} has {what} in column {name!r}, where the files before have {before}. "
+                    f"{self._names[file]} has {now} in column {name!r}, where the files before have {before}. "
                     "Make them the same."
                 )
 
     def _end_of_whole_nodes(self, rows: Rows) -> int:
-        """Rows up to here make whole nodes; those after it may go on."""
-        columns, most = self.reader.columns, self.reader.options.max_node_rows
+        """Return where the last node begins that may continue in the next rows."""
+        columns, max_rows = self.reader.columns, self.reader.options.max_node_rows
         if columns.layout == "groups":
             return len(rows) - len(rows) % (columns.group_size or 1)
         if columns.layout != "long":
@@ -203,18 +208,18 @@ class Assembly:
         if not len(known):
             return len(rows)
         starts = node_starts(rows.table, columns)
-        # The node of the last row with an id may go on, also after rows without one.
+        # The node of the last row with an id may continue, also after rows without one.
         end = int(starts[np.searchsorted(starts, known[-1], side="right") - 1])
-        if known[-1] - end >= most:
-            raise InputError(f"{self._where(rows, end)} begins a node {_too_many(most)}")
-        return end if len(rows) - end <= most else len(rows)
+        if known[-1] - end >= max_rows:
+            raise InputError(f"{self._where(rows, end)} begins a node {_too_many(max_rows)}")
+        return end if len(rows) - end <= max_rows else len(rows)
 
     @property
     def _names(self) -> list[str]:
         return [str(source) for source in self.reader.sources]
 
     def _gathered(self, rows: Rows, start: int) -> Iterator[Batch]:
-        """Rows of a node put together, nodes in the order of their first rows, in which also the position counts."""
+        """Group rows by node, nodes in the order of their first rows; positions count in this order."""
         columns = self.reader.columns
         first = first_rows(rows.table, columns.ids)
         elsewhere = rows.where // FILE != rows.where[first] // FILE
@@ -230,7 +235,7 @@ class Assembly:
     # -- whole nodes --------------------------------------------------------------------------------------------------
 
     def _batch(self, rows: Rows) -> Batch:
-        """Nodes of rows; where that fails, of those rows that can be used."""
+        """Make nodes of rows; leave out rows with errors where the options allow it."""
         starts = node_starts(rows.table, self.reader.columns)
         whole, n_absent = np.diff(np.append(starts, len(rows))), 0
         known = RowErrors(len(rows))
@@ -269,7 +274,7 @@ class Assembly:
         )  # fmt: skip
 
     def _count(self, new: Counts, rows: Rows, out: LeftOut) -> tuple[Rejected, ...]:
-        """Count what became of some rows, and name those that are left out: the first ones of each kind."""
+        """Count rows by what became of them; return the first of each kind that are left out."""
         before = self.counts.left_out
         self.counts += replace(new, left_out=out.counts)
         return tuple(
@@ -303,7 +308,7 @@ class Assembly:
         return errors
 
     def _nodes(self, rows: Rows, starts: NDArray[np.int64], whole: NDArray[np.int64]) -> tuple[Nodes, int]:
-        """Nodes, and how many of them had probabilities that rounding had put above 1.
+        """Make nodes; also return how many had probabilities that rounding had put above 1.
 
         ``whole`` are the numbers of realizations that the nodes had before some were left out.
         """
@@ -350,19 +355,19 @@ class Assembly:
         if not self.lists_scattered:
             row = int(again[0])
             several = int(rows.where[row]) // FILE > 0 and columns.file is None
-            restart = " If ids start anew in each file, say so: --id-per-file." if several else ""
+            restart = " If ids restart in each file, pass --id-per-file." if several else ""
             raise InputError(
                 f"{self._where(rows, row)} {self._of_node(rows, row)}{sentence}. Sort the file by "
-                f"the column of ids, or let probi put the rows together in memory: --gather.{restart}"
+                f"the column of ids, or gather the rows in memory with --gather.{restart}"
             )
         node = np.searchsorted(starts, np.arange(len(rows)), side="right") - 1
         kind = ErrorKind("not contiguous with the other rows of their node", lambda row: sentence)
         errors.add(np.flatnonzero(np.isin(starts[node], again)), kind)
 
     def _leave_out(self, out: LeftOut, rows: Rows, starts: NDArray[np.int64], errors: RowErrors) -> None:
-        """Leave out rows and nodes as the options say; where they say nothing, this is the end.
+        """Leave out rows and nodes as the options say, or raise the first error.
 
-        What lacks a value goes first: what else is wrong with it does not matter then.
+        Rows that lack a value go first: their other errors do not matter then.
         """
         options = self.reader.options
         lacking = errors.missing if options.missing != "error" else errors.rows[:0]
@@ -377,13 +382,13 @@ class Assembly:
         out.leave_out(bad, errors, for_missing=bool(len(lacking)))
 
     def _of_node(self, rows: Rows, row: int) -> str:
-        """To which node a row belongs, where its id tells, as part of a sentence."""
+        """Name the node of a row, as part of a sentence, if the row has an id."""
         columns, one = self.reader.columns, rows.table.slice(row, 1)
         ids = labels(one, columns.ids)
         return f"of node {_shown(ids[0])} " if ids is not None and has_ids(one, columns)[0] else ""
 
     def _incomplete(self, rows: Rows) -> Batch:
-        """Last rows of a file that are no group."""
+        """Leave out the last rows of a file, which are too few for a group."""
         sentence = f"is one of {len(rows)} last rows, too few for a group of {self.reader.columns.group_size}"
         out = LeftOut(len(rows))
         out.add(np.arange(len(rows)), ErrorKind("at the end of a file, too few for a group", lambda row: sentence))
@@ -414,15 +419,15 @@ def check_left_out(counts: Counts, options: Options) -> None:
     share = n_bad / counts.rows
     raise InputError(
         f"{n_bad:,} of {counts.rows:,} rows ({share:.1%}) were left out, more than {options.max_bad:.0%}: "
-        f"{', '.join(by_kind(counts))}. Mend them, or allow it: --max-bad {math.ceil(share * 100) / 100:g}."
+        f"{', '.join(by_kind(counts))}. Fix them, or allow it with --max-bad {math.ceil(share * 100) / 100:g}."
     )
 
 
-def by_kind(counts: Counts, most: int = 10) -> list[str]:
-    """What was left out, in words: the most frequent kinds first."""
+def by_kind(counts: Counts, max_kinds: int = 10) -> list[str]:
+    """Describe what was left out, the most frequent kinds first."""
     kinds = sorted(counts.left_out.items(), key=lambda entry: (-entry[1], entry[0]))
-    others = [f"{sum(n for _, n in kinds[most:]):,} for other reasons"] if len(kinds) > most else []
-    return [f"{n:,} {name}" for name, n in kinds[:most]] + others
+    others = [f"{sum(n for _, n in kinds[max_kinds:]):,} for other reasons"] if len(kinds) > max_kinds else []
+    return [f"{n:,} {name}" for name, n in kinds[:max_kinds]] + others
 
 
 def _up_to(chunks: Iterator[Rows], file: int, stop: Position | None) -> Iterator[Rows]:
@@ -441,8 +446,8 @@ def _renumbered(kind: ErrorKind, numbers: NDArray[np.int64]) -> ErrorKind:
     return kind._replace(describe=lambda row: kind.describe(int(np.searchsorted(numbers, row))))
 
 
-def _too_many(most: int) -> str:
-    return f"of more than {most:,} rows. Is the column of ids right? If so, allow more: --max-node-rows."
+def _too_many(max_rows: int) -> str:
+    return f"of more than {max_rows:,} rows. Is the column of ids right? If so, allow more: --max-node-rows."
 
 
 def _shown(value: Any) -> str:

@@ -59,4 +59,4 @@ class Options:
         if not 0 <= self.max_bad <= 1:
             raise InputError(f"max_bad is {self.max_bad!r}, but must be a share between 0 and 1.")
         if self.dtype not in (None, "float32", "float64"):
-            raise InputError(f"There is no dtype {self.dtype!r} here: choose float32 or float64.")
+            raise InputError(f"dtype is {self.dtype!r}, but must be float32 or float64.")

@@ -7,21 +7,21 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-# Batches that wait: one that is being made while another one is used.
+# Items made ahead: one is being made while another is used.
 AHEAD = 2
 _END = object()
 
-# How often it is asked whether to stop, and how long the thread is given to end.
+# Interval at which is_stopped is polled, and how long the thread may take to end.
 POLL_SECONDS = 0.2
 PATIENCE_SECONDS = 2.0
 
 
 class StoppedWaitingError(Exception):
-    """Nobody wants to wait for the next item any more."""
+    """Stopped while waiting for the next item."""
 
 
 def prefetched(items: Iterable[T], is_stopped: Callable[[], bool] = lambda: False) -> Iterator[T]:
-    """The same items, made ahead on a thread of their own; its exception comes out here, in its place.
+    """Yield the same items, made ahead on a thread; its exception is raised here, in its place.
 
     If ``is_stopped`` says so while the next one is waited for, StoppedWaitingError comes instead. The thread ends when
     the items do, or when nobody wants them any more; one that waits for a silent pipe is left to itself.

@@ -1,4 +1,4 @@
-"""Nodes of files: read once, in batches of bounded size, in which no node is torn."""
+"""Read nodes from files in batches of bounded size, none of which splits a node."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from probi.errors import InputError
 from probi.io.formats import load_format
-from probi.io.formats.base import OpenOptions, TableFile, open_file, trouble_in
-from probi.io.node_assembler import KINDS_OF_IDS, Assembly, Batch, Counts, Position, check_left_out
+from probi.io.formats.base import OpenOptions, TableFile, naming_errors, open_file
+from probi.io.node_assembler import Assembly, Batch, Counts, Position, check_left_out, kind_of_id
 from probi.io.options import Options
 from probi.io.prefetch import prefetched
 from probi.io.recent_ids import Seen
@@ -25,18 +25,18 @@ from probi.io.sources import Source, find_sources
 from probi.io.transform import N_ESTIMATED, SCALES, Transform, read_scale
 from probi.nodes import Nodes
 from probi.tables.columns import Columns, choose_columns, innermost, is_list, is_number, is_text
-from probi.tables.from_table import check_guessed_points, repeated_id
+from probi.tables.from_table import check_inferred_points, repeated_id
 from probi.tables.to_arrays import float_dtype
 from probi.validation import warn_of_rounding
 
-# Files that are looked at at the same time: on a file system far away most of it is waiting.
+# Files opened concurrently to compare their columns: on a remote file system this is mostly waiting.
 AT_ONCE = 8
-# Bytes of a text that are then read.
+# Bytes of a text file that are read for it.
 GLANCE = 1 << 12
 
 
 class ReaderInfo(NamedTuple):
-    """What one reader has found out about its files, and others of the same files need not."""
+    """What one reader has inferred about its files; another reader of them infers nothing."""
 
     schema: Any
     columns: Columns
@@ -63,7 +63,7 @@ def read(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], **op
         format : {"parquet", "csv", "ipc", "npy"}, default=None
             None: by the name of each file.
         delimiter : str, default=None
-            Of CSV. None: what stands most often in the first line.
+            Of CSV. None: the most frequent candidate in the first line.
         header : bool, default=None
             Whether the first line of CSV holds names. None: if not all of it are numbers.
         decimal : {".", ","}, default=None
@@ -87,7 +87,7 @@ def read(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], **op
         dtype : {"float32", "float64"}, default=None
             None: float32 where the types of the columns fit in it.
         max_node_rows : int, default=100000
-            More rows of one node are an error.
+            A node with more rows is an error.
 
     Returns
     -------
@@ -120,7 +120,7 @@ class Reader:
     options : Options
         Those of :func:`read`.
     known : ReaderInfo, default=None
-        What another reader of the same files has found out. None: look at the first file.
+        What another reader of the same files has inferred. None: open the first file.
 
     Attributes
     ----------
@@ -163,15 +163,15 @@ class Reader:
         if known is None:
             self._first = self._open(0)
             self.schema = self._first.schema
-            with trouble_in(self.sources[0]):
+            with naming_errors(self.sources[0]):
                 self.columns = self._choose(self._first)
                 if options.layout is None:
-                    check_guessed_points(self._first.first, self.columns)
+                    check_inferred_points(self._first.first, self.columns)
                 if self.columns.file is not None:
                     self.schema = self.schema.append(pa.field(self.columns.file, pa.string()))
                 self.dtype = self.options.dtype or self._dtype_of(self._first)
                 self._how, self.space = self._start_space()
-            self._look_at_others()
+            self._check_others()
         else:
             self._how = "none"
             self.schema, self.columns, self.dtype, self.space, self._open_options[:] = known
@@ -186,7 +186,7 @@ class Reader:
             for _ in self.batches():
                 break
             if self._how != "none":
-                raise InputError(f"{self.sources[0]}: there is no row by which scales could be estimated.")
+                raise InputError(f"{self.sources[0]}: there is no row to estimate scales from.")
         return ReaderInfo(self.schema, self.columns, self.dtype, self.space, tuple(self._open_options))
 
     def _open(self, file: int, schema: Any = None, max_bytes: int | None = None) -> TableFile:
@@ -195,10 +195,10 @@ class Reader:
         self._open_options[file] = replace(opened.options, schema=None, max_bytes=None)
         return opened
 
-    def _look_at_others(self) -> None:
-        """Raise if another file has not the columns of the first one: at once, not when its turn to be read has come.
+    def _check_others(self) -> None:
+        """Raise if another file does not have the columns of the first one, before anything is read.
 
-        No more than the start of a file is read, and of Parquet the end; what can be read only once is not touched.
+        Only the start of a file is read, or the footer of Parquet; pipes, which can be read only once, are not touched.
         """
         others = [i for i, source in enumerate(self.sources) if i and source.path is not None and source.path.is_file()]
         pool = ThreadPoolExecutor(AT_ONCE, "probi-look")
@@ -217,14 +217,14 @@ class Reader:
             instead = f" It has {', '.join(others[:6])} instead." if others else ""
             raise InputError(f"{name} has no column {missing[0]!r}, which {self.sources[0]} has.{instead}")
         difference = self._difference(file, opened)
-        # In a file without rows types say nothing.
+        # The types of a file without rows mean nothing.
         if difference is not None and (opened.first.num_rows if opened.n_rows is None else opened.n_rows):
             raise InputError(difference)
 
     def _difference(self, file: int, opened: TableFile) -> str | None:
-        """Say what a file holds in a column where the first one holds something else."""
+        """Describe a column whose type differs from that in the first file."""
         name, first, columns = self.sources[file], self.sources[0], self.columns
-        # In a text, values that do not fit are rows to skip, where that is wanted.
+        # With on_bad="skip", text that does not fit is skipped row by row.
         of_text = load_format(name.format).is_text
         for column in columns.used if not (of_text and self.options.on_bad == "skip") else ():
             is_id = column in columns.ids and not of_text
@@ -238,7 +238,7 @@ class Reader:
         return None
 
     def _dtype_of(self, file: TableFile) -> str:
-        """The smallest that holds the features of a file."""
+        """The smallest dtype that holds the features of a file."""
         types = [innermost(file.schema.field(name).type) for name in self.columns.feature_columns]
         return str(np.dtype(float_dtype(types)))
 
@@ -255,7 +255,7 @@ class Reader:
             raise InputError(f"{error}{hint}") from None
         numbers = {name: commas[name] for name in columns.used if name in commas and name not in columns.ids}
         if numbers:
-            raise InputError(f"Numbers are wanted in {', '.join(numbers)}.{_decimal_hint(numbers)}")
+            raise InputError(f"Numbers are expected in {', '.join(numbers)}.{_decimal_hint(numbers)}")
         left_out = {name: commas[name] for name in columns.left_out if name in commas}
         if left_out and self.options.features is None:
             raise InputError(f"Which columns are features?{_decimal_hint(left_out)} If not, name them: --features.")
@@ -264,7 +264,7 @@ class Reader:
         return columns.per_file(file.schema.names) if self.options.id_per_file else columns
 
     def _start_space(self) -> tuple[str, Transform]:
-        """What is to be estimated, and the space so far."""
+        """Return which scales are to be estimated, and the transform without them."""
         space = Transform(self.columns.features, self.options.lonlat)
         if self.options.scale in SCALES:
             return self.options.scale, space
@@ -330,7 +330,7 @@ class Reader:
         return prefetched(self._in_space(self._checked(work.batches())), is_stopped)
 
     def _checked(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Raise where the layout "points" was guessed and an id comes back: its rows may be one node's."""
+        """Raise if an id is repeated where the layout "points" was inferred: its rows may be one node."""
         if self.options.layout is not None or self.columns.layout != "points" or not self.columns.ids:
             yield from batches
             return
@@ -342,13 +342,13 @@ class Reader:
                 ids = cast(Any, batch.nodes.ids)[files == file]
                 if (again := seen.again(ids)).any():
                     value = ids[again].tolist()[0]
-                    with trouble_in(self.sources[file]):
+                    with naming_errors(self.sources[file]):
                         raise repeated_id(value if isinstance(value, tuple) else [value])
                 before = file
             yield batch
 
     def _in_space(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Nodes of coordinates; where scales are estimated, the first batches wait until there are enough."""
+        """Transform the nodes; to estimate scales, the first batches wait until there are enough."""
         waiting: list[Batch] = []
         n_waiting = 0
         for batch in batches:
@@ -374,32 +374,32 @@ class Reader:
 
     @property
     def id_name(self) -> str:
-        """What a single column of ids is called."""
+        """Name of a single column of ids."""
         return self.columns.ids[0] if self.columns.ids else "id"
 
     def go_on_in(self, space: Transform, seen: Seen | None = None) -> None:
-        """Take a space as it was before a stop, with its scales, and the ids that were seen before it.
+        """Resume with the transform, scales included, and the ids seen before a stop.
 
         :meta private:
         """
         self._how, self.space, self._seen = "none", space, seen
 
     def digest_of_start(self) -> str:
-        """What recognises an input that can only be read once: a hash of its first bytes.
+        """Identify an input that can be read only once, by a hash of its first bytes.
 
         :meta private:
         """
         return hashlib.sha256(b"" if self._first is None else self._first.start).hexdigest()
 
     def opened(self, file: int) -> TableFile:
-        """A file, with the columns of the first one; the first itself is opened once, as standard input can be.
+        """Open a file with the columns of the first; the first is opened once, since standard input can be.
 
         :meta private:
         """
         if file == 0 and self._first is not None:
             opened, self._first = self._first, None
             return opened
-        # Types of CSV are guessed, and must not be guessed otherwise in another file.
+        # Types of CSV are inferred from the first file only, so that all files have the same.
         opened = self._open(file, self.schema)
         self._check_like_first(file, opened)
         return opened
@@ -417,18 +417,18 @@ class Reader:
 
 
 def _kind(type: Any, is_id: bool) -> str | None:
-    """What a column holds, in a word; None where that is nothing yet."""
+    """Describe what a column holds; None if it holds only nulls."""
     type = type.value_type if pa.types.is_dictionary(type) else type
     if pa.types.is_null(type):
         return None
     if is_id:
-        return next((what for what, fits in KINDS_OF_IDS.items() if fits(type)), str(type))
+        return kind_of_id(type)
     return "lists" if is_list(type) else "numbers" if is_number(type) else "text" if is_text(type) else str(type)
 
 
 def _decimal_hint(commas: Mapping[str, str]) -> str:
-    """What to do about columns of text that look like numbers with a decimal comma."""
+    """Advise on columns of text that look like numbers with a decimal comma."""
     if not commas:
         return ""
     name, value = next(iter(commas.items()))
-    return f" Column {name!r} holds {value!r}: if that is a decimal comma, say so: --decimal ','."
+    return f" Column {name!r} holds {value!r}: if that is a decimal comma, pass --decimal ','."

@@ -1,4 +1,4 @@
-"""How a run read its files: kept with its results, so that other files are read alike."""
+"""How a run read its files: stored with its results, so that other files are read the same way."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,7 +13,7 @@ from probi.tables.columns import ID_NAMES
 MEANING = ("layout", "group_size", "features", "id", "probability", "weight", "lonlat", "probabilities", "id_per_file")
 # Those that are never None: a value other than this was given.
 DEFAULTS = {"probabilities": "keep", "id_per_file": False}
-# Options that say what to do with rows, and what they are by themselves. One that is given now takes precedence.
+# Options that say what to do with rows, and their defaults. One that is given now takes precedence.
 HANDLING = {
     "missing": "error", "on_bad": "stop", "max_bad": MAX_BAD, "gather": False, "decimal": None,
     "max_node_rows": MAX_NODE_ROWS,
@@ -21,7 +21,7 @@ HANDLING = {
 
 
 def reading_of(reader: Reader) -> dict[str, Any]:
-    """What the columns of a reader mean, as plain values of options that choose the same ones again."""
+    """Options, as plain values, that give columns the same roles again."""
     columns = reader.columns
     return {
         "layout": columns.layout,
@@ -60,13 +60,13 @@ def as_before(options: Options, before: Mapping[str, Any] | None, name: str) -> 
                 ", or bring the files into that layout: probi convert" if option in ("layout", "group_size") else ""
             )
             raise InputError(
-                f"--{option.replace('_', '-')} is {_said(value)}, but the run in {name} had {_said(before[option])}. "
+                f"--{option.replace('_', '-')} is {_text(value)}, but the run in {name} had {_text(before[option])}. "
                 f"Leave the option out{convert}."
             )
     if before["layout"] != "long" and set(map(str.lower, before["id"])) <= set(ID_NAMES):
-        before["id"] = []  # found again where there is one
+        before["id"] = []  # inferred again if there is one
     filled = {option: value if given[option] is None else given[option] for option, value in before.items()}
-    # A column that no run knew has no role now, whatever it is called.
+    # A column that had no role then has none now, whatever its name.
     filled |= {option: filled[option] or False for option in ("probability", "weight")}
     filled["id"] = None if filled["id"] == [] else filled["id"]
     filled["lonlat"] = None if filled["lonlat"] is None else tuple(filled["lonlat"])
@@ -75,14 +75,14 @@ def as_before(options: Options, before: Mapping[str, Any] | None, name: str) -> 
 
 
 def check_as_before(reader: Reader, before: Mapping[str, Any] | None, name: str) -> None:
-    """Raise if a reader found another meaning in its columns than the run before."""
+    """Raise if the columns of a reader have other roles than in the run before."""
     if before is None:
         return
     for option, value in reading_of(reader).items():
         if option not in ("id", "lonlat", *HANDLING) and _listed(value) != _listed(before[option]):
             raise InputError(
-                f"{reader.sources[0]} would be read with {option.replace('_', ' ')} {_said(value)}, but the run in "
-                f"{name} had {_said(before[option])}. Rename or drop columns, or leave --features out."
+                f"{reader.sources[0]} would be read with {option.replace('_', ' ')} {_text(value)}, but the run in "
+                f"{name} had {_text(before[option])}. Rename or drop columns, or leave --features out."
             )
 
 
@@ -90,6 +90,6 @@ def _listed(value: Any) -> Any:
     return [value] if isinstance(value, str) else list(value) if isinstance(value, (list, tuple)) else value
 
 
-def _said(value: Any) -> str:
+def _text(value: Any) -> str:
     values = _listed(value)
     return "none" if values in (None, []) else ",".join(map(str, values)) if isinstance(values, list) else str(values)

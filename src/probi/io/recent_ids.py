@@ -1,4 +1,4 @@
-"""Which nodes have been: to notice one whose rows do not stand together, in bounded memory."""
+"""Recent ids of nodes, in bounded memory: they reveal a node whose rows are not contiguous."""
 
 import base64
 from collections.abc import Sequence
@@ -15,18 +15,18 @@ MAX_REMEMBERED = 1 << 22
 class Seen:
     """The last few million ids, as sorted runs of hashes that are merged like the levels of a summary."""
 
-    def __init__(self, most: int = MAX_REMEMBERED) -> None:
+    def __init__(self, max_ids: int = MAX_REMEMBERED) -> None:
         self._runs: list[NDArray[np.int64]] = []
-        self._most = most
+        self._max_ids = max_ids
 
     def copy(self) -> "Seen":
-        """The same ids, whatever the other one will see."""
-        new = Seen(self._most)
+        """Return an independent copy."""
+        new = Seen(self._max_ids)
         new._runs = list(self._runs)  # a run never changes
         return new
 
     def to_json(self) -> list[list[Any]]:
-        """As plain values: of each run its length, and its differences as text."""
+        """Return plain values: the length of each run, and its differences as text."""
         return [[len(run), _packed(np.diff(run, prepend=0))] for run in self._runs]
 
     @classmethod
@@ -44,7 +44,7 @@ class Seen:
         return np.sort(np.partition(hashes, n)[:n] if len(hashes) > n else hashes).tolist()  # type: ignore[no-any-return]
 
     def again(self, ids: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which of these ids have been before, or stand twice among them; then remember them."""
+        """Return which of these ids were seen before, or are duplicates; then remember them."""
         if not len(ids):
             return np.zeros(0, bool)
         keys = _hashes(ids)
@@ -59,12 +59,12 @@ class Seen:
         return back
 
     def _remember(self, run: NDArray[np.int64]) -> None:
-        # Runs stay below a quarter of what is remembered, so that not everything is forgotten at once.
-        while self._runs and len(self._runs[-1]) <= len(run) <= self._most // 8:
+        # Runs stay below a quarter of the capacity, so that not everything is forgotten at once.
+        while self._runs and len(self._runs[-1]) <= len(run) <= self._max_ids // 8:
             run = np.sort(np.concatenate([self._runs.pop(), run]), kind="stable")
         self._runs.append(run)
         # The first run is the oldest.
-        while len(self._runs) > 1 and sum(map(len, self._runs)) > self._most:
+        while len(self._runs) > 1 and sum(map(len, self._runs)) > self._max_ids:
             self._runs.pop(0)
 
 
@@ -96,26 +96,26 @@ def _bytes(value: Any) -> bytes:
 
 
 def _hashes_of_texts(texts: list[bytes]) -> NDArray[np.uint64]:
-    """The same in every process, unlike Python's own: a sum of hashes of eight bytes and their place."""
+    """Sum of hashes of eight bytes and their index; unlike Python's hash, the same in every process."""
     n_bytes = np.array([len(text) for text in texts])
     data = b"".join([text + b"\0" * (-len(text) % 8) for text in texts])
     words = np.frombuffer(data, "<u8").astype(np.uint64)
     ends = np.append(0, np.cumsum((n_bytes + 7) // 8))
-    places = np.arange(len(words)) - np.repeat(ends[:-1], np.diff(ends))
+    indices = np.arange(len(words)) - np.repeat(ends[:-1], np.diff(ends))
     sums = np.zeros(len(words) + 1, np.uint64)
-    np.cumsum(_mixed(words + _mixed(places.astype(np.uint64) + np.uint64(1))), out=sums[1:])
+    np.cumsum(_mixed(words + _mixed(indices.astype(np.uint64) + np.uint64(1))), out=sums[1:])
     return _mixed(sums[ends[1:]] - sums[ends[:-1]] + n_bytes.astype(np.uint64))
 
 
 def _packed(numbers: NDArray[np.int64]) -> str:
-    # Byte by byte: differences of sorted numbers have zeros in front, which compress well when they stand together.
+    # Byte by byte: differences of sorted numbers have zeros in front, which compress well side by side.
     planes = np.ascontiguousarray(numbers.astype("<i8").view(np.uint8).reshape(-1, 8).T)
     return base64.b64encode(pa.compress(planes.tobytes(), "zstd", asbytes=True)).decode("ascii")
 
 
 def _unpacked(length: int, text: str) -> NDArray[np.int64]:
     if not 0 < length <= MAX_REMEMBERED:
-        raise ValueError("These are no ids that were seen.")
+        raise ValueError("Invalid length of a run of ids.")
     data = pa.decompress(base64.b64decode(text), 8 * length, "zstd", asbytes=True)
     planes = np.frombuffer(data, np.uint8).reshape(8, length)
     return np.ascontiguousarray(planes.T).view("<i8").reshape(length).astype(np.int64)

@@ -13,7 +13,7 @@ HEADER = Rejected._fields
 
 
 class Rejects:
-    """Appends rows to a file; made with the first row, so that an input without fault leaves none.
+    """Appends rows to a file, which is created with the first row: clean input leaves none.
 
     ``size`` is the length so far. A file of another run is replaced; after a stop it is cut to the size that it had
     at the checkpoint.
@@ -34,7 +34,7 @@ class Rejects:
             return
         try:
             self._append(rows)
-        except OSError as error:  # of a full disk the system does not say the file
+        except OSError as error:  # ENOSPC names no file
             raise OSError(error.errno, error.strerror, str(self.path)) from error
 
     def _append(self, rows: list[Rejected]) -> None:
@@ -48,7 +48,7 @@ class Rejects:
         self.size = self._file.tell()
 
     def flush(self) -> None:
-        """Bring it to the disk."""
+        """Flush to disk."""
         if self._file is not None:
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -58,5 +58,5 @@ class Rejects:
 
     def __exit__(self, *error: object) -> None:
         if self._file is not None:
-            with contextlib.suppress(OSError):  # of a full disk: what was written is on it, or was told
+            with contextlib.suppress(OSError):  # disk full: already reported
                 self._file.close()

@@ -1,4 +1,4 @@
-"""Rows of files on their way to nodes: where each comes from, what could not be read of it."""
+"""Rows of files on their way to nodes: the origin of each, and what could not be read."""
 
 import bisect
 import json
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from probi.tables.to_arrays import one_chunk
 
-# A row is known by the number of its file and its number there, in one integer.
+# One integer identifies a row: the number of its file times FILE, plus its number there.
 FILE = 1 << 44
 
 # Column of whole lines that could not be read; no column of a file has this name.
@@ -132,7 +132,7 @@ def _joined_unread(parts: Sequence[Rows]) -> pa.Table | None:
 
 
 def _of_one_encoding(tables: list[pa.Table]) -> list[pa.Table]:
-    """Tables in which no column is a dictionary here and plain there, which Arrow does not put together."""
+    """Decode columns that are a dictionary in some tables only, which Arrow does not concatenate."""
     for j, name in enumerate(tables[0].column_names):
         types = [table.schema.field(name).type for table in tables]
         if any(map(pa.types.is_dictionary, types)) and len(set(types)) > 1:
@@ -141,7 +141,7 @@ def _of_one_encoding(tables: list[pa.Table]) -> list[pa.Table]:
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
-    """Rows of all parts, one after the other."""
+    """Concatenate rows."""
     if len(parts) == 1:
         return parts[0]
     return Rows(

@@ -1,4 +1,4 @@
-"""What a user names (a file, a folder, a pattern, "-") as a list of files with their formats."""
+"""From what a user names (a file, a folder, a pattern, "-") to a list of files with their formats."""
 
 import glob
 import os
@@ -16,7 +16,7 @@ STANDARD_INPUT = "-"
 
 @dataclass(frozen=True)
 class Source:
-    """One file; where there is no path, standard input, or tables in memory that somebody else has read."""
+    """One file; without a path, standard input or tables in memory."""
 
     path: Path | None
     format: str
@@ -35,10 +35,10 @@ class Source:
 def find_sources(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], format: str | None) -> list[Source]:
     """Files that the inputs mean, in order; those of a folder or a pattern are sorted by name."""
     if format is not None and format not in FORMATS:
-        raise InputError(f"There is no format {format!r}: choose one of {', '.join(FORMATS)}.")
+        raise InputError(f"Unknown format {format!r}; use one of {', '.join(FORMATS)}.")
     names = [inputs] if isinstance(inputs, (str, os.PathLike)) else list(inputs)
     if not names:
-        raise InputError("No file was named.")
+        raise InputError("No input file was given.")
     if STANDARD_INPUT in names:
         if len(names) > 1:
             raise InputError("Standard input ('-') cannot be read together with other files.")
@@ -47,7 +47,7 @@ def find_sources(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str
     seen = set()
     for path in paths:
         if path.resolve() in seen:
-            raise InputError(f"{path} was named twice: its nodes would count twice.")
+            raise InputError(f"{path} was given twice; its nodes would count twice.")
         seen.add(path.resolve())
     return [Source(path, format or _format(path)) for path in paths]
 
@@ -55,19 +55,19 @@ def find_sources(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str
 def _paths(name: str, format: str | None) -> list[Path]:
     path = Path(name)
     if path.is_dir():
-        # Files that begin so are marks of Spark, Hive and editors, not data.
-        found = [p for p in sorted(path.rglob("*")) if p.is_file() and not _is_hidden(p.relative_to(path))]
-        found = [p for p in found if format is not None or format_of_name(p.name) is not None]
-        if not found:
-            raise InputError(f"{name} has no file in it that ends in {', '.join(formats_by_ending())}.")
-        return found
+        # Hidden files are markers of Spark, Hive and editors, not data.
+        paths = [p for p in sorted(path.rglob("*")) if p.is_file() and not _is_hidden(p.relative_to(path))]
+        paths = [p for p in paths if format is not None or format_of_name(p.name) is not None]
+        if not paths:
+            raise InputError(f"{name} contains no file that ends in {', '.join(formats_by_ending())}.")
+        return paths
     if path.exists():
         return [path]
     if glob.has_magic(name):
-        found = [Path(p) for p in sorted(glob.glob(name, recursive=True)) if Path(p).is_file()]  # noqa: PTH207
-        if not found:
-            raise InputError(f"No file fits the pattern {name}.")
-        return found
+        paths = [Path(p) for p in sorted(glob.glob(name, recursive=True)) if Path(p).is_file()]  # noqa: PTH207
+        if not paths:
+            raise InputError(f"No file matches the pattern {name}.")
+        return paths
     raise InputError(f"There is no file {name}.")
 
 
@@ -79,12 +79,12 @@ def _format(path: Path) -> str:
     format = format_of_name(path.name)
     if format is not None:
         return format
-    if not path.is_file():  # a pipe or a device cannot be looked at without taking from it
+    if not path.is_file():  # reading a pipe or a device would consume it
         return "csv"
     with path.open("rb") as file:
         format = format_of_bytes(file.read(6))
     if format is None:
-        raise InputError(f"{path}: what format is this? Its name does not tell. Say so: format (--format).")
+        raise InputError(f"Cannot infer a format for {path}; pass format (--format).")
     return format
 
 

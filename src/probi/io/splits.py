@@ -1,4 +1,4 @@
-"""Parts of files for workers that read at the same time: about equal in bytes, and no node is torn between two."""
+"""Split files into parts for parallel workers: about equal in bytes, and no node in two of them."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,62 +13,62 @@ from probi.tables.columns import Columns
 from probi.tables.to_arrays import has_ids, node_starts
 from probi.validation import check_count
 
-# Rows before a border that are looked at for an id. Most often the last one has it.
+# Rows before a boundary that are searched for an id. Usually the last one has it.
 LOOK_BACK = (1, 1 << 10, 1 << 20)
 
 
 class Part(NamedTuple):
-    """From where on to read, and up to where; None is the end."""
+    """Where to start and stop reading; None is the end."""
 
     start: Position
     stop: Position | None
 
 
 def cut(reader: Reader, part_bytes: int) -> list[Part]:
-    """Parts of at least so many bytes each, if there are so many; they depend on the files alone.
+    """Split into parts of at least ``part_bytes`` each; the split depends only on the files.
 
     Files are cut where that is cheap: Parquet between row groups, NPY anywhere, others not at all.
     """
     check_count("part_bytes", part_bytes)
-    borders, size = [Position()], 0
+    boundaries, size = [Position()], 0
     for file in range(len(reader.sources)):
         for row, n_bytes in reader.opened(file).pieces:
             if size >= part_bytes:
-                borders.append(Position(file, row))
+                boundaries.append(Position(file, row))
                 size = 0
             size += n_bytes
-    return [Part(start, stop) for start, stop in zip(borders, [*borders[1:], None], strict=True)]
+    return [Part(start, stop) for start, stop in zip(boundaries, [*boundaries[1:], None], strict=True)]
 
 
 def without_torn_nodes(reader: Reader, part: Part) -> Part:
     """The same part from the first node that begins in it to the end of the last one.
 
-    Both neighbours of a border find the same place for it, so each node is in one part.
+    Both parts at a boundary move it to the same row, so each node is in one part.
     """
-    stop = None if part.stop is None else _node_border(reader, part.stop)
-    return Part(_node_border(reader, part.start), stop)
+    stop = None if part.stop is None else _node_boundary(reader, part.stop)
+    return Part(_node_boundary(reader, part.start), stop)
 
 
-def _node_border(reader: Reader, border: Position) -> Position:
-    """Where the first node begins at or after a border."""
+def _node_boundary(reader: Reader, boundary: Position) -> Position:
+    """Where the first node at or after a boundary begins."""
     columns = reader.columns
     if columns.layout == "groups":
         size = columns.group_size or 1
-        return Position(border.file, -(-border.row // size) * size)
-    if columns.layout != "long" or border == Position():
-        return border
+        return Position(boundary.file, -(-boundary.row // size) * size)
+    if columns.layout != "long" or boundary == Position():
+        return boundary
     ids = replace(columns, features=(), points=None, probability=None, weight=None)
     for n_back in LOOK_BACK:
-        start = _back(reader, border, n_back)
-        found = _first_node(reader, ids, start, border)
-        if found is not None:
-            return found
-    return border
+        start = _back(reader, boundary, n_back)
+        position = _first_node(reader, ids, start, boundary)
+        if position is not None:
+            return position
+    return boundary
 
 
-def _back(reader: Reader, border: Position, n_rows: int) -> Position:
-    """So many rows before a border, also in files before it, as far as their lengths are known."""
-    file, row = border
+def _back(reader: Reader, boundary: Position, n_rows: int) -> Position:
+    """Position ``n_rows`` before a boundary, also in earlier files whose lengths are known."""
+    file, row = boundary
     while row < n_rows and file > 0:
         n_before = reader.opened(file - 1).n_rows
         if n_before is None:
@@ -78,16 +78,16 @@ def _back(reader: Reader, border: Position, n_rows: int) -> Position:
     return Position(file, max(0, row - n_rows))
 
 
-def _first_node(reader: Reader, ids: Columns, start: Position, border: Position) -> Position | None:
-    """Where the first node begins at or after a border; None if rows from the start to the border have no id."""
+def _first_node(reader: Reader, ids: Columns, start: Position, boundary: Position) -> Position | None:
+    """Where the first node at or after a boundary begins; None if no row from start to boundary has an id."""
     rows: Rows | None = None
     for more in _rows(reader, ids, start):
         rows = more if rows is None else joined([rows, more])
-        first = np.searchsorted(rows.where, border.file * FILE + border.row)
+        first = np.searchsorted(rows.where, boundary.file * FILE + boundary.row)
         known = has_ids(rows.table, ids)
-        if start < border and first > 0 and not known[:first].any():
+        if start < boundary and first > 0 and not known[:first].any():
             return None
-        # What follows a row with an id is known; a row without one belongs to what stands on both sides of it.
+        # A row without an id belongs to the node on both sides of it, so only rows up to the last id are decided.
         starts = node_starts(rows.table, ids)
         starts = starts[(starts >= first) & (starts <= np.max(np.flatnonzero(known), initial=-1))]
         if len(starts):

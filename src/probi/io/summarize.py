@@ -15,7 +15,7 @@ from probi.io.rejects import Rejects
 from probi.io.splits import Part
 from probi.summary import Summary
 
-SAME_AGAIN = "Name the same folder as before, or remove the checkpoint to start anew."
+SAME_AGAIN = "Name the same folder as before, or remove the checkpoint to start over."
 
 
 def summarize(
@@ -29,7 +29,7 @@ def summarize(
     is_stopped: Callable[[], bool] = lambda: False,
     part: Part | None = None,
 ) -> tuple[Summary, Counts]:
-    """Read everything into a summary; return it, or the one that a checkpoint goes on with, and the counts.
+    """Read everything into a summary, or into that of a checkpoint; return it and the counts.
 
     The space, and what the columns mean, are left in ``summary.about``. ``is_stopped`` is asked after each batch; if it
     says so, a checkpoint is written and StoppedError is raised. Only the ``part`` is read, if one is given.
@@ -82,7 +82,7 @@ def summarize(
 
 
 def _size_to_go_on_with(rejects: Path | None, saved: Saved) -> int:
-    """Size of the file of rejected rows at the checkpoint; an error if those rows are not in it any more."""
+    """Size of the file of rejected rows at the checkpoint; an error if those rows are gone."""
     if rejects is None:
         return 0
     if saved.rejected_size is None:

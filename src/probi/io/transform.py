@@ -19,10 +19,10 @@ Array = NDArray[Any]
 
 SCALES = ("none", "standard", "robust")
 
-# Quartiles of a normal distribution are so many standard deviations apart.
+# Distance between the quartiles of a normal distribution, in standard deviations.
 QUARTILES_APART = 1.3489795
 
-# Realizations that scales are estimated from: the first ones, whatever the batches are.
+# Scales are estimated from this many first realizations, however they are batched.
 N_ESTIMATED = 100_000
 
 
@@ -51,10 +51,10 @@ class Transform:
     >>> import numpy as np
     >>> from probi.io import Transform
     >>> space = Transform(("lon", "lat", "depth"), lonlat=("lon", "lat"), scale=(100.0, 100.0, 100.0, 5.0))
-    >>> places = space.coordinates(np.array([[0.0, 90.0, 10.0]]))
-    >>> places.round(2)
+    >>> coordinates = space.coordinates(np.array([[0.0, 90.0, 10.0]]))
+    >>> coordinates.round(2)
     array([[ 0.  ,  0.  , 63.71,  2.  ]])
-    >>> space.inverse(places).round(2)
+    >>> space.inverse(coordinates).round(2)
     array([[ 0., 90., 10.]])
     """
 
@@ -79,7 +79,7 @@ class Transform:
 
     @property
     def n_coordinates(self) -> int:
-        """Dimension of what is clustered."""
+        """Dimension of the space that is clustered."""
         return len(self.features) + (1 if self.lonlat else 0)
 
     @property
@@ -91,7 +91,7 @@ class Transform:
 
     @property
     def unit(self) -> str:
-        """Of distances, where it is known."""
+        """Unit of distances, if known."""
         return "km" if self.lonlat and len(self.features) == 2 and self.scale is None else ""
 
     def nodes(self, nodes: Nodes) -> Nodes:
@@ -150,7 +150,7 @@ class Transform:
         return out.astype(features.dtype, copy=False)
 
     def inverse(self, coordinates: Array) -> Array:
-        """Features of coordinates; what is not on the sphere is moved there straight up.
+        """Features of coordinates; points off the sphere are projected onto it.
 
         Parameters
         ----------
@@ -184,12 +184,12 @@ class Transform:
     def _others(self) -> list[int]:
         return [j for j, name in enumerate(self.features) if name not in (self.lonlat or ())]
 
-    def scaled_by(self, how: str, features: Array) -> Transform:
+    def scaled_by(self, scale: str, features: Array) -> Transform:
         """The same space with scales estimated from some rows of features.
 
         Parameters
         ----------
-        how : {"standard", "robust"}
+        scale : {"standard", "robust"}
             By standard deviations, or by the distances of quartiles.
         features : ndarray of shape (n, n_features)
             The rows.
@@ -208,10 +208,10 @@ class Transform:
         """
         plain = Transform(self.features, self.lonlat)
         values = plain.coordinates(features.astype(np.float64))
-        scale = _standard(values) if how == "standard" else _robust(values)
-        if self.lonlat is not None:  # one scale for the sphere, or it would be an egg
-            scale[:3] = np.sqrt(np.mean(np.square(scale[:3]))) or 1.0
-        return Transform(self.features, self.lonlat, tuple(scale.tolist()))
+        scales = _standard(values) if scale == "standard" else _robust(values)
+        if self.lonlat is not None:  # one scale, so that the sphere stays one
+            scales[:3] = np.sqrt(np.mean(np.square(scales[:3]))) or 1.0
+        return Transform(self.features, self.lonlat, tuple(scales.tolist()))
 
     def to_json(self) -> dict[str, Any]:
         """As plain values.

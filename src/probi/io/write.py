@@ -36,7 +36,7 @@ CENTER_COLUMNS = ("n_clusters", "cluster", "cluster_mass", "cluster_cost", "clus
 
 
 def centers_table(results: Sequence[Result], space: Transform, reading: Mapping[str, Any] | None = None) -> pa.Table:
-    """A row a center, in original units; exact coordinates, space and how files were read stand in the metadata."""
+    """A row per center, in original units; metadata: exact coordinates, the transform, and how files were read."""
     columns: dict[str, Any] = {
         "n_clusters": np.concatenate([np.full(len(r.centers), len(r.centers)) for r in results]),
         "cluster": np.concatenate([np.arange(len(r.centers)) for r in results]),
@@ -64,7 +64,7 @@ def write_centers(
 
 @dataclass(frozen=True)
 class Centers:
-    """Centers of a file: coordinates (k, d), and, where it tells, their space and how their run read its files."""
+    """Centers of a file: coordinates (k, d) and, if stored, their transform and how their run read its files."""
 
     coordinates: Array
     space: Transform | None
@@ -73,33 +73,33 @@ class Centers:
 
 
 def read_centers(path: Path, n_clusters: int | None = None) -> Centers:
-    """Centers that :func:`write_centers` wrote, or any table of features with a row a center.
+    """Centers that :func:`write_centers` wrote, or any table of features with a row per center.
 
-    Text cannot say in which space centers are. A centers.csv of results is taken for what stands beside it.
+    CSV does not store the transform; that of a centers.csv of results is read from the centers.parquet beside it.
     """
     if path.is_dir():
         path = path / "centers.parquet"
     if not path.is_file():
         raise InputError(f"There is no file {path} with centers.")
     table = _read_table(path)
-    found = _solutions(path, table)
+    solutions = _solutions(path, table)
     if path.name == "centers.csv" and path.with_suffix(".parquet").is_file():
-        found = _in_space_of_results(found, table, path.with_suffix(".parquet"))
-    if not found:
-        raise InputError(f"{path} has no centers in it.")
-    if n_clusters is None and len(found) > 1:
-        raise InputError(f"{path} has centers for {', '.join(map(str, found))} clusters. Say which: -k.")
-    chosen = next(iter(found)) if n_clusters is None else n_clusters
-    if chosen not in found:
-        raise InputError(f"{path} has no centers for {chosen} clusters, but for {', '.join(map(str, found))}.")
-    return found[chosen]
+        solutions = _in_space_of_results(solutions, table, path.with_suffix(".parquet"))
+    if not solutions:
+        raise InputError(f"{path} contains no centers.")
+    if n_clusters is None and len(solutions) > 1:
+        raise InputError(f"{path} has centers for {', '.join(map(str, solutions))} clusters. Choose with -k.")
+    chosen = next(iter(solutions)) if n_clusters is None else n_clusters
+    if chosen not in solutions:
+        raise InputError(f"{path} has no centers for {chosen} clusters, but for {', '.join(map(str, solutions))}.")
+    return solutions[chosen]
 
 
 def read_reading(path: Path) -> Mapping[str, Any]:
     """How the run of a folder of results, or of its centers.parquet, read its files."""
     path = path / "centers.parquet" if path.is_dir() else path
     if not path.is_file() or path.suffix != ".parquet":
-        raise InputError(f"{path} is no centers.parquet of results. Name a folder of probi cluster.")
+        raise InputError(f"{path} is not a centers.parquet of results. Name a folder written by probi cluster.")
     reading = next((centers.reading for centers in _solutions(path, _read_table(path)).values()), None)
     if reading is None:
         raise InputError(f"{path} does not say how its run read its files.")
@@ -118,16 +118,16 @@ def _read_table(path: Path) -> pa.Table:
         raise InputError(f"{path}: centers cannot be read: {' '.join(str(error).split())}") from None
 
 
-def _in_space_of_results(found: dict[int, Centers], table: pa.Table, results: Path) -> dict[int, Centers]:
+def _in_space_of_results(solutions: dict[int, Centers], table: pa.Table, results: Path) -> dict[int, Centers]:
     """Centers of a centers.csv as those of the centers.parquet beside it: the same ones, or others in their space."""
     exact = _read_table(results)
     theirs = _solutions(results, exact)
     space, reading = next(((c.space, c.reading) for c in theirs.values()), (None, None))
-    if space is None or any(centers.features != space.features for centers in found.values()):
-        return found
+    if space is None or any(centers.features != space.features for centers in solutions.values()):
+        return solutions
     if table.cast(exact.schema).equals(exact):
         return theirs
-    return {k: Centers(space.coordinates(c.coordinates), space, c.features, reading) for k, c in found.items()}
+    return {k: Centers(space.coordinates(c.coordinates), space, c.features, reading) for k, c in solutions.items()}
 
 
 def _solutions(path: Path, table: pa.Table) -> dict[int, Centers]:
@@ -144,7 +144,7 @@ def _solutions(path: Path, table: pa.Table) -> dict[int, Centers]:
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path}: centers cannot be read: {error!r}.") from None
     if not features:
-        raise InputError(f"{path} has no features in it, only {', '.join(table.column_names)}.")
+        raise InputError(f"{path} contains no features, only {', '.join(table.column_names)}.")
     try:
         values = np.column_stack([table[name].to_numpy().astype(np.float64) for name in features])
         if not np.isfinite(values).all():
@@ -163,7 +163,7 @@ def _solutions(path: Path, table: pa.Table) -> dict[int, Centers]:
 def assignment_table(
     batch: Batch, columns: dict[str, Array], names: Sequence[str], id_name: str = "id", file: str | None = None
 ) -> pa.Table:
-    """A row a node: where it comes from, its id, its cluster, expected distances to that and to the next one.
+    """A row per node: where it comes from, its id, its cluster, expected distances to that and to the next one.
 
     ``names`` are those of the files read; ``file`` is the field of the ids that says the same.
     """
@@ -270,7 +270,7 @@ def _format_to_write(path: Path, can_write: Callable[[Format], bool]) -> Format:
     name = format_of_name(path.name)
     if name is None or not can_write(load_format(name)):
         endings = [ending for ending, name in formats_by_ending().items() if can_write(load_format(name))]
-        raise InputError(f"Cannot infer a format for {path}: let its name end in one of {', '.join(endings)}.")
+        raise InputError(f"Cannot infer a format for {path}; use one of {', '.join(endings)}.")
     return load_format(name)
 
 

@@ -1,1 +1,1 @@
-"""Arrow tables and the four layouts: points, groups, long, nested. Arrays come out; Nodes checks and keeps them."""
+"""Arrow tables and the four layouts: points, groups, long, nested. From and to the arrays of Nodes."""

@@ -1,4 +1,4 @@
-"""Which column of a table plays which role: said by the user, guessed by name and type, and told."""
+"""Roles of the columns of a table: given by the user, or inferred by name and type."""
 
 import re
 from collections.abc import Sequence
@@ -14,19 +14,19 @@ from probi.errors import InputError
 
 LAYOUTS = ("points", "groups", "long", "nested")
 
-# Names, in lower case, that are taken for a role where the user names no column.
+# Names, in lower case, from which roles are inferred if the user gives none.
 ID_NAMES = ("id", "node", "node_id", "nodeid", "key")
 PROBABILITY_NAMES = ("probability", "probabilities", "prob", "p")
 WEIGHT_NAMES = ("weight", "weights")
 POINTS_NAMES = ("points", "realizations")
 
-# Names of columns that number the realizations of a node, and are no features then.
+# Names of columns that number the realizations of a node, and are not features then.
 MEMBER_NAMES = (
     "member", "realization", "draw", "sample", "number", "imputation", "replicate", "chain", "iteration",
     ".imp", ".draw", ".chain", ".iteration",
 )  # fmt: skip
 
-# Names of whole numbers that tell things apart, and hardly measure anything; so do all that end in _id or Id.
+# Names of integer columns that probably identify things; so do all names that end in _id or Id.
 GROUPING_NAMES = (
     "group", "object", "entity", "individual", "subject", "patient", "person", "user", "device", "sensor", "station",
     "site", "series", "track", "trip", "vehicle",
@@ -36,7 +36,7 @@ GROUPING_END = re.compile(r"([_. ](id|Id|ID)|[a-z](Id|ID))$")
 LONGITUDE_NAMES = ("longitude", "lon", "lng", "long")
 LATITUDE_NAMES = ("latitude", "lat")
 
-# What says which column has a role: its name, False (none has it), or None (guess).
+# The column of a role: its name, False (no column has it), or None (infer it).
 Given = str | Literal[False] | None
 
 
@@ -57,9 +57,9 @@ class Columns:
     points : str or None
         In a nested table: the column that holds lists of points.
     group_size : int or None
-        Rows a node, in the layout "groups".
+        Rows per node, in the layout "groups".
     left_out : tuple of str
-        Columns that play no role.
+        Columns without a role.
     file : str or None
         Where ids are per file: that of the ids which the files do not hold, their name.
     """
@@ -100,7 +100,7 @@ class Columns:
         return tuple(name for name in self.ids if name != self.file)
 
     def per_file(self, names: Sequence[str]) -> "Columns":
-        """The same roles where the name of the file is part of the id, in a column that no other has the name of."""
+        """The same roles with the name of the file, in a column of its own, as part of the id."""
         if not self.ids:
             raise InputError("Ids per file (--id-per-file) need a column of ids. Name it: id (--id).")
         name = "file"
@@ -110,21 +110,21 @@ class Columns:
 
     def __str__(self) -> str:
         """One line for people."""
-        what = {
+        row = {
             "points": "each row a certain node",
-            "groups": f"{self.group_size} rows a node",
-            "long": f"rows of a node share {_listed(self.ids)}",
+            "groups": f"{self.group_size} rows per node",
+            "long": f"rows of a node share {_join_names(self.ids)}",
             "nested": "each row a node with lists",
         }[self.layout]
         parts = [
-            f"layout {self.layout} ({what})",
-            f"{counted(len(self.features), 'feature')} ({_listed(self.features)})",
+            f"layout {self.layout} ({row})",
+            f"{counted(len(self.features), 'feature')} ({_join_names(self.features)})",
         ]
         if self.ids and self.layout != "long":
-            parts.append(f"id {_listed(self.ids)}")
+            parts.append(f"id {_join_names(self.ids)}")
         parts += [f"{role} {name}" for role in ("probability", "weight") if (name := getattr(self, role))]
         if self.left_out:
-            parts.append(f"left out: {_listed(self.left_out)}")
+            parts.append(f"left out: {_join_names(self.left_out)}")
         return "; ".join(parts)
 
 
@@ -134,10 +134,10 @@ def degrees_in(names: Sequence[str]) -> tuple[str, str] | None:
     return (pair[0], pair[1]) if len(pair) == 2 else None
 
 
-def _listed(names: Sequence[str], most: int = 6) -> str:
-    if len(names) <= most:
+def _join_names(names: Sequence[str], max_names: int = 6) -> str:
+    if len(names) <= max_names:
         return ", ".join(names)
-    return f"{', '.join(names[: most - 2])}, ... {names[-1]}"
+    return f"{', '.join(names[: max_names - 2])}, ... {names[-1]}"
 
 
 def choose_columns(
@@ -162,7 +162,7 @@ def choose_columns(
     names = list(schema.names)
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise InputError(f"The column {twice[0]!r} stands there twice. Give each column a name of its own.")
+        raise InputError(f"Duplicate column name {twice[0]!r}. Give each column its own name.")
     ids = [id] if isinstance(id, str) else list(id or ())
     for name in [*ids, *(name for name in (probability, weight) if name)]:
         _require(name, names)
@@ -175,14 +175,14 @@ def choose_columns(
         ids = _named(ID_NAMES, free)[:1]
     by_name = next(iter(_named(PROBABILITY_NAMES, free)), None) if probability is None else probability or None
     is_said = layout is not None
-    layout = layout or _guessed_layout(schema, group_size, bool(ids), by_name)
+    layout = layout or _infer_layout(schema, group_size, bool(ids), by_name)
     if probability and layout not in ("long", "nested"):
         raise InputError(f"A table in the layout {layout!r} has no probabilities, but {probability!r} was named.")
     probability = by_name if layout in ("long", "nested") else None
     if weight and layout == "groups":
         raise InputError(f"A table in the layout 'groups' has no weights, but {weight!r} was named.")
     if weight is None and layout != "groups":
-        weight = _guessed_weight(free, layout, probability)
+        weight = _infer_weight(free, layout, probability)
     weight = weight or None
     if layout == "long" and id is False:
         raise InputError(
@@ -194,7 +194,7 @@ def choose_columns(
             "Which column says to which node a row belongs? Name it: id (--id). None is called id or node."
         )
     if layout == "groups" and group_size is None:
-        raise InputError("How many rows are a node? Say so: group_size (--group-size).")
+        raise InputError("How many rows make a node? Pass group_size (--group-size).")
     _check_types(schema, layout, ids, probability, weight)
     roles = {*ids, probability, weight}
     members = [] if wanted is not None else [n for n in _named(MEMBER_NAMES, free) if n not in roles]
@@ -226,7 +226,7 @@ def choose_columns(
 
 
 def _check_no_grouping(fields: Sequence[pa.Field]) -> None:
-    """Raise if what would be a feature is called like something that tells nodes apart."""
+    """Raise if the name of a feature looks like that of an id."""
     for name in [field.name for field in fields if kind.is_integer(field.type)]:
         if name.lower() in GROUPING_NAMES or GROUPING_END.search(name):
             raise InputError(
@@ -235,17 +235,17 @@ def _check_no_grouping(fields: Sequence[pa.Field]) -> None:
             )
 
 
-def _guessed_weight(free: Sequence[str], layout: str, probability: str | None) -> str | None:
-    """Column of weights by its name, where lists or probabilities show that the table is one of nodes.
+def _infer_weight(free: Sequence[str], layout: str, probability: str | None) -> str | None:
+    """Infer the column of weights by its name, if lists or probabilities show that rows belong to nodes.
 
-    Elsewhere it may as well be what somebody weighs.
+    Otherwise it may be a feature, such as the weight of a person.
     """
-    found = next(iter(_named(WEIGHT_NAMES, free)), None)
-    if found is None or layout == "nested" or (layout == "long" and probability is not None):
-        return found
+    name = next(iter(_named(WEIGHT_NAMES, free)), None)
+    if name is None or layout == "nested" or (layout == "long" and probability is not None):
+        return name
     raise InputError(
-        f"Does {found!r} say how many nodes a row stands for, or is it a feature? Say which: weight={found!r} "
-        f"(--weight {found}), or weight=False (--weight none)."
+        f"Does {name!r} say how many nodes a row stands for, or is it a feature? Say which: weight={name!r} "
+        f"(--weight {name}), or weight=False (--weight none)."
     )
 
 
@@ -253,21 +253,21 @@ def _check_options(layout: str | None, group_size: int | None) -> None:
     if layout is not None and layout not in LAYOUTS:
         raise InputError(f"There is no layout {layout!r}: choose one of {', '.join(LAYOUTS)}.")
     if group_size is not None and group_size < 1:
-        raise InputError(f"A group of {group_size} rows is no node. Give a size of at least 1.")
+        raise InputError(f"group_size must be at least 1, got {group_size}.")
     if group_size is not None and layout not in (None, "groups"):
         raise InputError(f"A group size of {group_size} was given, but the layout is {layout!r} and not 'groups'.")
 
 
 def _require(name: str, names: Sequence[str]) -> None:
     if name not in names:
-        raise InputError(f"There is no column {name!r}. The columns are {_listed(names, 12)}.")
+        raise InputError(f"There is no column {name!r}. The columns are {_join_names(names, 12)}.")
 
 
 def _check_once(named: Sequence[str], features: Sequence[str]) -> None:
-    """Raise if a column was named for two roles; what a pattern catches besides is no such thing."""
+    """Raise if a column was given two roles by name; patterns do not count."""
     twice = [name for i, name in enumerate(named) if name in named[:i] or name in features]
     if twice:
-        raise InputError(f"The column {twice[0]!r} was named for two roles. A column plays one.")
+        raise InputError(f"Column {twice[0]!r} was given two roles. A column has one.")
 
 
 def _check_types(
@@ -283,17 +283,17 @@ def _check_types(
         as_list = role == "probability" and layout == "nested"
         if not (is_list(type) and may_be_number(type.value_type) if as_list else may_be_number(type)):
             wanted = "lists of numbers" if as_list else "numbers"
-            raise InputError(f"The column {column!r} holds {type}, but a {role} is wanted there: {wanted}.")
+            raise InputError(f"Column {column!r} holds {type}, but the {role} must be {wanted}.")
 
 
 def _matching(patterns: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Columns that a list of names and patterns means, in the order of the list."""
+    """Columns that match a list of names and patterns, in the order of the list."""
     chosen: dict[str, None] = {}
     for pattern in patterns:
-        found = [pattern] if pattern in names else [name for name in names if fnmatchcase(name, pattern)]
-        if not found:
+        matching = [pattern] if pattern in names else [name for name in names if fnmatchcase(name, pattern)]
+        if not matching:
             _require(pattern, names)
-        chosen.update(dict.fromkeys(found))
+        chosen.update(dict.fromkeys(matching))
     return list(chosen)
 
 
@@ -302,7 +302,7 @@ def _named(candidates: Sequence[str], names: Sequence[str]) -> list[str]:
     return [lower[name] for name in candidates if name in lower]
 
 
-def _guessed_layout(schema: pa.Schema, group_size: int | None, has_ids: bool, probability: str | None) -> str:
+def _infer_layout(schema: pa.Schema, group_size: int | None, has_ids: bool, probability: str | None) -> str:
     if group_size is not None:
         return "groups"
     if any(is_list(field.type) for field in schema):
@@ -324,24 +324,24 @@ def _features(
         nested.sort(key=lambda field: field.name.lower() not in POINTS_NAMES)
         if nested:
             return nested[0].name, [f"x{j}" for j in range(_n_features(nested[0], first))]
-        found = [f.name for f in candidates if _depth(f.type) == 1]
+        features = [f.name for f in candidates if _depth(f.type) == 1]
         lacks = "columns of lists"
     else:
-        found = [f.name for f in candidates if is_number(f.type) or (wanted is not None and may_be_number(f.type))]
+        features = [f.name for f in candidates if is_number(f.type) or (wanted is not None and may_be_number(f.type))]
         lacks = "columns of numbers"
-    if wanted is not None and (odd := [name for name in wanted if name not in found and name not in roles]):
+    if wanted is not None and (odd := [name for name in wanted if name not in features and name not in roles]):
         raise InputError(f"The column {odd[0]!r} holds {schema.field(odd[0]).type}, which cannot be a feature.")
-    if not found:
-        columns = _listed([f"{field.name} ({field.type})" for field in schema], 12) or "none"
+    if not features:
+        columns = _join_names([f"{field.name} ({field.type})" for field in schema], 12) or "none"
         raise InputError(
-            f"There are no features: no {lacks} but for those with another role. The columns are {columns}."
+            f"There are no features: no {lacks} except those with another role. The columns are {columns}."
         )
-    order = wanted if wanted is not None else found
-    return None, [name for name in order if name in found]
+    order = wanted if wanted is not None else features
+    return None, [name for name in order if name in features]
 
 
 def _is_index(name: str) -> bool:
-    """Whether pandas made the column of a frame's nameless index."""
+    """Whether pandas made the column from an index without a name."""
     return name.startswith("__index_level_")
 
 
@@ -382,11 +382,11 @@ def is_text(type: pa.DataType) -> bool:
 
 
 def may_be_number(type: pa.DataType) -> bool:
-    """Whether the values of a column may be read as numbers where they are asked for."""
+    """Whether a column can be read as numbers on request."""
     type = type.value_type if kind.is_dictionary(type) else type
     return is_number(type) or is_text(type) or bool(kind.is_null(type))
 
 
 def is_number(type: pa.DataType) -> bool:
-    """Whether a column holds numbers; dates are none."""
+    """Whether a column holds numbers; dates are not."""
     return bool(kind.is_integer(type) or kind.is_floating(type) or kind.is_decimal(type) or kind.is_boolean(type))

@@ -43,8 +43,8 @@ def arrays_of(
     """Arguments for Nodes; see Nodes.from_table."""
     if not (hasattr(table, "__arrow_c_stream__") or hasattr(table, "__arrow_c_array__")):
         raise InputError(
-            f"{type(table).__name__} is no table: it has no __arrow_c_stream__. pandas (2.2 or later), polars, DuckDB "
-            "and pyarrow have it."
+            f"{type(table).__name__} is not a table: it has no __arrow_c_stream__. pandas (2.2 or later), polars, "
+            "DuckDB and pyarrow have it."
         )
     check_missing(missing, probabilities)
     arrow = pa.table(table)
@@ -53,9 +53,9 @@ def arrays_of(
         group_size=group_size, first=arrow.slice(0, 100),
     )  # fmt: skip
     if layout is None:
-        check_guessed_points(arrow, columns)
+        check_inferred_points(arrow, columns)
     if features is None:
-        _say_what_was_guessed(columns)
+        _warn_of_inferred_roles(columns)
     n_rows = arrow.num_rows - (arrow.num_rows % columns.group_size if columns.group_size else 0)
     arrow = arrow.slice(0, n_rows)
     if not (there := has_ids(arrow, columns)).all():
@@ -81,7 +81,7 @@ def arrays_of(
 
 
 def _without_missing(table: pa.Table, columns: Columns, missing: str) -> tuple[pa.Table, Array, Array]:
-    """A table without rows that lack a value, first rows of its nodes, and their numbers of realizations before."""
+    """Drop rows that lack a value; return the table, the first rows of nodes, and their realizations before."""
     starts = node_starts(table, columns)
     whole = np.diff(np.append(starts, table.num_rows))
     if missing == "error":
@@ -104,28 +104,28 @@ def _without_missing(table: pa.Table, columns: Columns, missing: str) -> tuple[p
     return table.take(pa.array(stay)), firsts, whole[node[stay[firsts]]]
 
 
-def _say_what_was_guessed(columns: Columns) -> None:
-    """Warn where columns that are there do not count, or count in a way that few want."""
+def _warn_of_inferred_roles(columns: Columns) -> None:
+    """Warn about columns that are left out, or used in a way that few want."""
     notes = []
     if columns.left_out:
         notes.append("Columns of text and dates, and numbers of realizations, are left out: features=[...] says which")
     if columns.degrees:
         notes.append(degrees_note(columns))
     if notes:
-        _notes.warn(f"The table was read so: {columns}. {' '.join(notes)}", InputWarning)
+        _notes.warn(f"The table was read as: {columns}. {' '.join(notes)}", InputWarning)
 
 
 def degrees_note(columns: Columns) -> str:
-    """Say that degrees are no lengths, and what to do."""
+    """Explain that degrees are not distances, and what to do."""
     lon, lat = columns.degrees or ("", "")
     return (
-        f"{lon} and {lat} count as plain numbers, but degrees are no distances. probi.geo.to_sphere makes kilometres "
-        f"of an array of longitudes and latitudes, in this order (--lonlat {lon},{lat})."
+        f"{lon} and {lat} are used as plain numbers, but degrees are not distances. probi.geo.to_sphere makes "
+        f"kilometres of an array of longitudes and latitudes, in this order (--lonlat {lon},{lat})."
     )
 
 
-def check_guessed_points(table: pa.Table, columns: Columns) -> None:
-    """Raise if rows share an id where the layout "points" was guessed: they may be realizations of one node."""
+def check_inferred_points(table: pa.Table, columns: Columns) -> None:
+    """Raise if rows share an id where the layout "points" was inferred: they may be realizations of one node."""
     if columns.layout != "points" or not columns.ids:
         return
     plain = pa.table({name: one_chunk(table[name]) for name in columns.ids})
@@ -137,7 +137,7 @@ def check_guessed_points(table: pa.Table, columns: Columns) -> None:
 
 
 def repeated_id(values: Sequence[Any]) -> InputError:
-    """The question that rows with one id ask, where nothing else says what they are."""
+    """Error that asks whether rows with one id are a node."""
     return InputError(
         f"Several rows have the id {', '.join(map(repr, values))}. Are they realizations of one node, or nodes of "
         'their own? Say which: layout="long" (--layout long) or layout="points" (--layout points).'
@@ -145,7 +145,7 @@ def repeated_id(values: Sequence[Any]) -> InputError:
 
 
 def check_contiguous(ids: Any) -> None:
-    """Raise if an id comes back after another one."""
+    """Raise if an id recurs after another one."""
     seen = set()
     for value in ids.tolist():
         if value in seen:

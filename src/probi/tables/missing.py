@@ -1,4 +1,4 @@
-"""What to do with rows that lack a value: the words for it."""
+"""The options for rows that lack a value."""
 
 from probi.errors import InputError
 
@@ -6,7 +6,7 @@ MISSING = ("error", "skip-row", "skip-node", "absent")
 
 
 def check_missing(missing: str, probabilities: str) -> None:
-    """Raise on a word that is none, and on two that contradict each other."""
+    """Raise on an unknown option, and on two that contradict each other."""
     if missing not in MISSING:
         raise InputError(f"missing is {missing!r}, but must be one of {', '.join(MISSING)}.")
     if missing == "absent" and probabilities == "normalize":

@@ -47,8 +47,8 @@ def _node_weights(weights: Array, starts: Array) -> Array:
     of_nodes = weights[starts]
     if not np.array_equal(np.repeat(of_nodes, np.diff(np.append(starts, len(weights)))), weights, equal_nan=True):
         raise InputError(
-            "The rows of a node have different weights. A weight belongs to the node: repeat it; or make it "
-            "a feature: weight=False (--weight none)."
+            "Rows of a node have different weights. Repeat the weight of the node in each of its rows, or make the "
+            "column a feature: weight=False (--weight none)."
         )
     return of_nodes
 
@@ -62,7 +62,7 @@ def node_starts(table: pa.Table, columns: Columns) -> NDArray[np.int64]:
         return np.arange(0, table.num_rows, columns.group_size)
     if columns.layout != "long":
         return np.arange(table.num_rows)
-    import pyarrow.compute as pc  # 40 ms that numbers in Parquet need not wait
+    import pyarrow.compute as pc  # takes 40 ms, which numbers in Parquet do without
 
     there = has_ids(table, columns)
     known = np.flatnonzero(there)
@@ -82,7 +82,7 @@ def node_starts(table: pa.Table, columns: Columns) -> NDArray[np.int64]:
 
 
 def first_rows(table: pa.Table, ids: tuple[str, ...]) -> NDArray[np.int64]:
-    """Of each row the first one that has the same id."""
+    """For each row, the first row with the same id."""
     codes = np.zeros(table.num_rows, np.int64)
     for name in ids:
         code = one_chunk(table[name]).dictionary_encode("encode").indices
@@ -92,17 +92,17 @@ def first_rows(table: pa.Table, ids: tuple[str, ...]) -> NDArray[np.int64]:
 
 
 def kept_starts(starts: NDArray[np.int64], stay: NDArray[np.int64]) -> NDArray[np.int64]:
-    """First rows of the nodes, counted among the rows that stay."""
+    """First rows of the nodes among the rows that are kept."""
     return np.unique(np.searchsorted(starts, stay, side="right"), return_index=True)[1]
 
 
 def in_order_of_ids(table: pa.Table, columns: Columns) -> pa.Table:
-    """Rows of each node together, in an order that depends on what they say alone.
+    """Sort rows by node, in an order that depends only on their values.
 
     For rows that an engine has brought together, in any order.
     """
     plain = pa.table({name: one_chunk(table[name]) for name in columns.used})
-    # Two rows that are equal in all columns may change places: nobody can tell.
+    # Rows that are equal in all columns are interchangeable.
     return plain.sort_by([(name, "ascending") for name in columns.used])
 
 
@@ -118,7 +118,7 @@ def has_ids(table: pa.Table, columns: Columns) -> NDArray[np.bool_]:
 
 
 def one_chunk(column: Any) -> pa.Array:
-    """Column as one array, with dictionaries spelled out and views (polars' strings) made plain."""
+    """Column as one array, with dictionaries decoded and views (polars' strings) converted."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(array, pa.ChunkedArray):  # an empty column may stay one
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
@@ -128,7 +128,7 @@ def one_chunk(column: Any) -> pa.Array:
 
 
 def _without_views(array: pa.Array) -> pa.Array:
-    # Few functions of Arrow know views.
+    # Few functions of Arrow support views.
     if kind.is_string_view(array.type):
         return array.cast(pa.large_string())
     return array.cast(pa.large_binary()) if kind.is_binary_view(array.type) else array
@@ -166,7 +166,7 @@ def numbers(column: Any) -> Array:
     elif kind.is_boolean(array.type):
         array = array.cast(pa.int8())
     elif not (kind.is_integer(array.type) or kind.is_floating(array.type)):
-        raise InputError(f"A column holds {array.type} where numbers are wanted.")
+        raise InputError(f"A column holds {array.type} where numbers are expected.")
     if array.null_count == 0 and len(array) and not kind.is_boolean(array.type):
         return np.from_dlpack(array)  # as to_numpy, which would import pandas for it: a quarter of a second
     return array.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
@@ -179,10 +179,10 @@ def _read_numbers(texts: pa.Array) -> pa.Array:
         return pc.utf8_trim_whitespace(texts).cast(pa.float64())
     except pa.ArrowInvalid:
         text = next(text for text in texts.drop_null().to_pylist() if not number_of(text)[1])
-        raise InputError(f"A column holds {text!r} where numbers are wanted.") from None
+        raise InputError(f"A column holds {text!r} where numbers are expected.") from None
 
 
-# Texts that Arrow reads as numbers, and as whole numbers of 64 bits that are written the plain way.
+# Texts that Arrow reads as numbers, and 64-bit integers without leading zeros.
 NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 PLAIN = r"^(0|-?[1-9]\d{0,16})$"
 
@@ -202,22 +202,22 @@ def convert_texts(
         plain = np.asarray(pc.fill_null(pc.match_substring_regex(texts, pattern), False))
     values = pc.if_else(pa.array(plain), texts, None).cast(pa.string()).cast(type)
     others = texts.filter(pa.array(there & ~plain)).dictionary_encode()
-    found, refused = [], np.zeros(len(others.dictionary), bool)
+    converted, refused = [], np.zeros(len(others.dictionary), bool)
     for i, text in enumerate(others.dictionary.to_pylist()):
         try:
-            found.append(convert(text if isinstance(text, str) else text.decode("utf-8")))
+            converted.append(convert(text if isinstance(text, str) else text.decode("utf-8")))
         except ValueError:
-            found.append(None)
+            converted.append(None)
             refused[i] = True
     bad = np.zeros(len(texts), bool)
     codes = np.asarray(others.indices)
     bad[there & ~plain] = refused[codes]
-    each = pa.array(found, type).take(others.indices)
+    each = pa.array(converted, type).take(others.indices)
     return pc.replace_with_mask(values, pa.array(there & ~plain), each), bad
 
 
 def number_of(text: str) -> tuple[float, bool]:
-    """Number that a text stands for, and whether it does."""
+    """Parse a number; also return whether the text is one."""
     try:
         return pa.scalar(text.strip()).cast(pa.float64()).as_py(), True
     except pa.ArrowInvalid:
@@ -225,7 +225,7 @@ def number_of(text: str) -> tuple[float, bool]:
 
 
 def labels(table: pa.Table, names: tuple[str, ...], rows: Array | None = None) -> Array | None:
-    """Ids as an array: of one column its values, of several a structured array with a field each."""
+    """Ids as an array: the values of one column, or a structured array with a field per column."""
     if not names:
         return None
     columns = [_label_values(one_chunk(table[name]), rows) for name in names]
@@ -238,7 +238,7 @@ def labels(table: pa.Table, names: tuple[str, ...], rows: Array | None = None) -
 
 
 def label_type(type: pa.DataType) -> pa.DataType:
-    """Type that ids of a column have once they have been :func:`labels`."""
+    """Type of the ids of a column after :func:`labels`."""
     type = type.value_type if kind.is_dictionary(type) else type
     if kind.is_integer(type):
         return type if kind.is_uint64(type) else pa.int64()
@@ -248,7 +248,7 @@ def label_type(type: pa.DataType) -> pa.DataType:
 
 
 def _label_values(array: pa.Array, rows: Array | None) -> Array:
-    """Values in one dtype a kind, whatever library made the table: int64, objects that are str, microseconds."""
+    """Values in one dtype per kind, whatever library made the table: int64, str objects, microseconds."""
     if rows is not None and len(rows) != len(array):
         array = array.take(pa.array(rows))
     if kind.is_integer(array.type) and array.null_count == 0:
@@ -266,7 +266,7 @@ def _label_values(array: pa.Array, rows: Array | None) -> Array:
 
 
 def list_lengths(column: Any) -> Array:
-    """Length of each list; of a null -1."""
+    """Length of each list; -1 for null."""
     import pyarrow.compute as pc
 
     return np.asarray(pc.fill_null(pc.list_value_length(one_chunk(column)), -1)).astype(np.int64)
@@ -302,7 +302,7 @@ def without_missing(table: pa.Table, columns: Columns) -> tuple[pa.Table, Array,
 
 
 def _lack_a_value(values: pa.Array) -> NDArray[np.bool_]:
-    """Which numbers, or points, are not there, or not completely."""
+    """Which numbers, or points, are missing or incomplete."""
     if not is_list(values.type):
         return np.asarray(values.is_null(nan_is_null=True))
     sizes = list_lengths(values)
@@ -336,7 +336,7 @@ def _flatten_nested(table: pa.Table, columns: Columns, dtype: Any) -> NodeArrays
 
 def _points_of_lists(points: pa.Array, n_features: int, dtype: Any) -> Array:
     if not (list_lengths(points) == n_features).all():
-        raise InputError(f"A point has not {n_features} coordinates like the first one.")
+        raise InputError(f"A point does not have {n_features} coordinates like the first one.")
     values = points.flatten()
     if dtype is None:
         dtype = float_dtype([values.type])

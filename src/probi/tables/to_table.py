@@ -26,11 +26,17 @@ def to_table(nodes: "Nodes", layout: str = "nested", features: Sequence[str] | N
     if layout == "nested":
         return _table(_nested(nodes, None if features is None else names))
     if layout == "points":
-        _require(nodes.is_certain and bool((nodes.probabilities == 1.0).all()), "points", "one sure realization each")
+        _require(
+            nodes.is_certain and bool((nodes.probabilities == 1.0).all()), "points", "one certain realization each"
+        )
     elif layout == "groups":
         sizes = np.diff(nodes.offsets)
         equal = nodes.probabilities == np.repeat((1.0 / sizes).astype(nodes.dtype), sizes)
-        _require(len(set(sizes.tolist())) <= 1 and bool(equal.all()), "groups", "as many equally likely ones each")
+        _require(
+            len(set(sizes.tolist())) <= 1 and bool(equal.all()),
+            "groups",
+            "equally many, equally likely realizations",
+        )
         _require(bool((nodes.weights == 1.0).all()), "groups", "weight 1")
     elif layout != "long":
         raise InputError(f"There is no layout {layout!r}.")
@@ -49,16 +55,14 @@ def _table(columns: list[tuple[str, pa.Array]]) -> pa.Table:
     names = [name for name, _ in columns]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
-        raise InputError(
-            f"Two columns would be called {twice[0]!r}. Name the features, or the parts of ids, otherwise."
-        )
+        raise InputError(f"Two columns would be called {twice[0]!r}. Rename the feature, or the part of the id.")
     return pa.table([values for _, values in columns], names)
 
 
-def _require(fits: bool, layout: str, what: str) -> None:
+def _require(fits: bool, layout: str, rule: str) -> None:
     if not fits:
         raise InputError(
-            f"These nodes do not fit the layout {layout!r}, whose nodes have {what}. Use 'long' or 'nested'."
+            f"These nodes do not fit the layout {layout!r}, whose nodes have {rule}. Use 'long' or 'nested'."
         )
 
 
@@ -72,7 +76,7 @@ def _nested(nodes: "Nodes", names: list[str] | None) -> list[tuple[str, pa.Array
 
 
 def list_array(offsets: Array, values: pa.Array) -> pa.Array:
-    """Lists that end where a node ends."""
+    """Lists with the realizations of each node."""
     return pa.LargeListArray.from_arrays(offsets, values)
 
 
@@ -82,7 +86,7 @@ def point_array(points: Array) -> pa.Array:
 
 
 def id_columns(ids: Array | None, name: str = "id") -> dict[str, pa.Array]:
-    """Ids as columns: one with the given name, or one a field; without ids none."""
+    """Ids as columns: one with the given name, or one per field; without ids none."""
     if ids is None:
         return {}
     if ids.dtype.names is None:

@@ -54,7 +54,7 @@ class TableFile:
         """Rows from ``skip`` on, with the columns that play a role, in chunks of bounded size."""
         names = columns.used
         step = rows_per_chunk(self.first, names)
-        with trouble_in(self.source):
+        with naming_errors(self.source):
             for row, table, done in self.tables(names, step, skip):
                 for start in range(0, table.num_rows, step):
                     begin, end = max(start, skip - row), min(start + step, table.num_rows)
@@ -98,8 +98,8 @@ class Format:
     is_text: bool = False  # types are inferred from what is read
 
 
-class trouble_in:  # noqa: N801  a context manager, named as it reads
-    """Turn what pyarrow, NumPy and the system raise about a file into an InputError with its name."""
+class naming_errors:  # noqa: N801  a context manager, named as it reads
+    """Re-raise errors of pyarrow, NumPy and the system as an InputError that names the file."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -122,8 +122,8 @@ def _sentence(error: BaseException) -> str:
 
 
 def open_file(source: Source, options: OpenOptions | None = None) -> TableFile:
-    """Open a file of any format; what its library complains about is an InputError that names the file."""
-    with trouble_in(source):
+    """Open a file of any format."""
+    with naming_errors(source):
         return load_format(source.format).open(source, options or OpenOptions())
 
 

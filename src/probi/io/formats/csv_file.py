@@ -1,4 +1,4 @@
-"""CSV of any length: blocks of whole lines, parsed by Arrow; a bad line costs a second look, not the run."""
+"""CSV of any length: blocks of whole lines, parsed by Arrow; blocks with a bad line are parsed a second time."""
 
 import contextlib
 import functools
@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from probi.errors import InputError
-from probi.io.formats.base import Format, OpenOptions, TableFile, trouble_in
+from probi.io.formats.base import Format, OpenOptions, TableFile, naming_errors
 from probi.io.formats.csv_values import (
     column_names,
     convert_cells,
@@ -45,10 +45,10 @@ DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 
 EMPTY = pa.array([], pa.binary())
 
-# Of a line with too few or too many cells.
+# A line with too few or too many cells.
 LINES = pa.struct([("line", pa.binary()), ("reason", pa.string())])
 
-# Blocks in work at once, on as many threads: one that is parsed while the next one is.
+# Blocks parsed concurrently, one per thread.
 AHEAD = 2
 
 
@@ -61,7 +61,7 @@ class CsvFile(TableFile):
         self.total = source.size
         self._file: Any = None
         if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii()):
-            raise InputError(f"the delimiter {delimiter!r} is not one plain character.")
+            raise InputError(f"the delimiter {delimiter!r} is not a single ASCII character.")
         if decimal is not None and delimiter == decimal:
             raise InputError(
                 f"{decimal!r} cannot both separate cells and be the decimal sign. Name another --delimiter."
@@ -73,7 +73,7 @@ class CsvFile(TableFile):
         self._line = 1 + block.count(b"\n", 0, empty)
         block = block[empty:]
         end = _first_line_end(block)
-        self.delimiter = delimiter or _guessed_delimiter(source, block[:end], self._decimal)
+        self.delimiter = delimiter or _infer_delimiter(source, block[:end], self._decimal)
         first_line = split_cells(block[:end], self.delimiter)
         self.has_header = header if header is not None else not all(map(self._is_number, first_line))
         self.names = column_names(first_line) if self.has_header else [f"x{j}" for j in range(len(first_line))]
@@ -108,14 +108,14 @@ class CsvFile(TableFile):
         return pa.table(columns, self.schema)
 
     def _schema(self, known: pa.Schema | None) -> pa.Schema:
-        """Types by the first lines: whole numbers, numbers, lists (as JSON), text; or those of another file."""
+        """Types inferred from the first lines: integers, floats, lists (as JSON), text; or those of another file."""
         if known is not None:
             types = {field.name: field.type for field in known}
             return pa.schema([(name, types.get(name, pa.string())) for name in self.names])
-        return pa.schema([(name, self._guessed_type(one_chunk(self._head[name]), name)) for name in self.names])
+        return pa.schema([(name, self._infer_type(one_chunk(self._head[name]), name)) for name in self.names])
 
-    def _guessed_type(self, texts: pa.Array, name: str) -> pa.DataType:
-        """Type that fits most values: a few bad ones in the first block must not turn numbers into text."""
+    def _infer_type(self, texts: pa.Array, name: str) -> pa.DataType:
+        """Type that fits most values: a few bad ones must not turn numbers into text."""
         texts = texts.drop_null()[:1000].to_pylist()
         values = [value for text in texts if (value := text.decode("utf-8", "replace").strip())]
         if not values:
@@ -137,14 +137,14 @@ class CsvFile(TableFile):
         """Columns that play a role, from row ``skip`` on."""
         row, line = 0, self._line
         types = {name: self.schema.field(name).type for name in columns.used}
-        # Whole numbers in the first rows say nothing of the next ones; of ids they do. What else looks like a number is
-        # text as an id: 1.10 is not 1.1, and 12e4 not 120000.
+        # A feature with integers in the first rows may have floats later. Ids are integers or text: 1.10 is not 1.1,
+        # and 12e4 not 120000.
         types |= {
             name: pa.string() if name in columns.ids else pa.float64()
             for name, type in types.items()
             if is_number(type) and not (name in columns.ids and type == pa.int64())
         }
-        with trouble_in(self.source), contextlib.closing(self), ThreadPoolExecutor(AHEAD, "probi-csv") as pool:
+        with naming_errors(self.source), contextlib.closing(self), ThreadPoolExecutor(AHEAD, "probi-csv") as pool:
             for data, done, parsed in _in_order(pool, self._blocks(), lambda data: self._parsed(data, types)):
                 table, unread = parsed
                 before = min(max(0, skip - row), table.num_rows)
@@ -159,7 +159,7 @@ class CsvFile(TableFile):
                 row += table.num_rows
                 line += data.count(b"\n")
             if row < skip:
-                raise InputError(f"it ends at row {row}, before row {skip}, where reading was to go on.")
+                raise InputError(f"it ends at row {row}, before row {skip}, where reading was to resume.")
 
     def _blocks(self) -> Iterator[tuple[bytes, int]]:
         """Blocks that end with a line, and how far in the file each ends."""
@@ -191,8 +191,8 @@ class CsvFile(TableFile):
         return self._parsed_slowly(data, types)
 
     def _parsed_slowly(self, data: bytes, types: dict[str, Any]) -> tuple[pa.Table, pa.Table | None]:
-        """The same with every value taken as text first: one that is no number becomes a fault, not an exception."""
-        import pyarrow.compute as pc  # 40 ms that other formats need not wait
+        """The same with every value read as text first: an invalid number becomes a row error, not an exception."""
+        import pyarrow.compute as pc  # takes 40 ms, which other formats do without
 
         texts, ragged = self._texts(data, list(types))
         columns = {}
@@ -205,7 +205,7 @@ class CsvFile(TableFile):
         return pa.table(columns), pa.table(unread) if unread else None
 
     def _texts(self, data: bytes, names: list[str]) -> tuple[pa.Table, pa.Array | None]:
-        """Table of bytes; a row with too few or too many cells is there too, empty, and apart with the reason."""
+        """Table of bytes; rows with too few or too many cells are nulls in it, and returned with the reason."""
         ragged: dict[int, Any] = {}
 
         def note(row: Any) -> str:
@@ -232,7 +232,7 @@ class CsvFile(TableFile):
     def _read(self, data: bytes, types: dict[str, Any], on_ragged: Any = None) -> pa.Table:
         return pacsv.read_csv(
             pa.BufferReader(data),
-            # One block and one thread: only so are the rows numbered.
+            # Arrow numbers rows only in one block on one thread.
             pacsv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=self.names),
             pacsv.ParseOptions(
                 delimiter=self.delimiter, newlines_in_values=b'"' in data, invalid_row_handler=on_ragged
@@ -247,7 +247,7 @@ class CsvFile(TableFile):
 
 
 def _in_order(pool: ThreadPoolExecutor, blocks: Any, parse: Any) -> Iterator[tuple[bytes, int, Any]]:
-    """Blocks and what was made of them, in their order, while the next ones are in work."""
+    """Yield blocks and their results in order, while the next ones are parsed."""
     waiting: deque[tuple[bytes, int, Future[Any]]] = deque()
     try:
         for data, done in blocks:
@@ -267,7 +267,7 @@ def _in_order(pool: ThreadPoolExecutor, blocks: Any, parse: Any) -> Iterator[tup
 
 
 class _Unzipped(io.RawIOBase):
-    """What gzip holds, with its troubles as InputErrors."""
+    """Unzipped bytes; errors of gzip become InputErrors."""
 
     def __init__(self, raw: Any) -> None:
         self._file = gzip.GzipFile(fileobj=raw)
@@ -280,7 +280,7 @@ class _Unzipped(io.RawIOBase):
 
 
 def _open(source: Source) -> tuple[Any, Any]:
-    """The file as it lies there, and its bytes unzipped."""
+    """The file, and its bytes unzipped."""
     raw: Any = standard_input() if source.path is None else source.path.open("rb")
     if not hasattr(raw, "peek"):
         raw = io.BufferedReader(raw)
@@ -289,7 +289,7 @@ def _open(source: Source) -> tuple[Any, Any]:
 
 
 def _first_block(file: Any, size: int) -> bytes:
-    """A header and a row at least: a node with long lists may be larger than a block."""
+    """Read at least a header and a row: a node with long lists may be larger than a block."""
     block = b""
     rows = b""
     while len(block) <= LONGEST_LINE and not rows[: _last_line_end(rows)].strip():
@@ -303,14 +303,14 @@ def _first_block(file: Any, size: int) -> bytes:
     if block[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in block[:4096]:
         raise InputError("this is not text in UTF-8 (row 1). Save it as UTF-8, or name its --format.")
     if not block.strip():
-        raise InputError("the file is empty: it has not even a header.")
+        raise InputError("the file is empty: it does not even have a header.")
     if b"\n" not in block and b"\r" in block.rstrip(b"\r"):
         raise InputError("its lines end with a carriage return only, as on old Macs. Save it with other line ends.")
     return block
 
 
 def _last_line_end(data: bytes) -> int:
-    """Where the last whole line ends; line ends between quotes are none."""
+    """Where the last complete line ends; line ends within quotes do not count."""
     n_quotes, end = data.count(b'"'), len(data)
     while (at := data.rfind(b"\n", 0, end)) >= 0:
         n_quotes -= data.count(b'"', at, end)
@@ -333,7 +333,7 @@ def _first_line_end(data: bytes) -> int:
 
 
 def _first_lines(block: bytes, size: int) -> bytes:
-    """Whole lines from the start: about as many bytes, but one line at least."""
+    """Complete lines from the start, up to ``size`` bytes, but at least one."""
     return block[: max(_last_line_end(block[:size]), _first_line_end(block))]
 
 
@@ -342,13 +342,13 @@ def _line_finder(data: bytes, first_line: int, before: int) -> Any:
 
     @functools.cache  # asked for bad rows only, but then maybe for thousands of them
     def starts() -> list[int]:
-        found = []
+        numbers = []
         n_quotes = 0
         for i, text in enumerate(data.split(b"\n")):
             if n_quotes % 2 == 0 and text.strip(b"\r"):
-                found.append(i)
+                numbers.append(i)
             n_quotes += text.count(b'"')
-        return found
+        return numbers
 
     return lambda row: first_line + starts()[min(row + before, len(starts()) - 1)]
 
@@ -366,7 +366,7 @@ def _from_latin(column: pa.ChunkedArray) -> pa.Array:
     return pa.array([None if v is None else v.decode("utf-8").encode("latin-1") for v in values], pa.binary())
 
 
-def _guessed_delimiter(source: Source, line: bytes, decimal: str) -> str:
+def _infer_delimiter(source: Source, line: bytes, decimal: str) -> str:
     if source.path is not None and ".tsv" in source.path.name.lower():
         return "\t"
     text = re.sub(b'"[^"]*"', b"", line).decode("utf-8", "replace")
@@ -380,7 +380,7 @@ def _guessed_delimiter(source: Source, line: bytes, decimal: str) -> str:
 
 
 class CsvWriter:
-    """A CSV file that is written; its name says whether it is zipped, and the delimiter."""
+    """Writes CSV; the ending of the name says whether it is zipped, and the delimiter."""
 
     def __init__(self, path: Path, schema: pa.Schema, name: str) -> None:
         self._out = pa.output_stream(path, compression="gzip" if name.endswith(".gz") else None)
@@ -402,7 +402,7 @@ def _quoted(name: str) -> str:
 
 
 def _as_text(table: pa.Table) -> pa.Table:
-    """Lists as JSON, which CSV has no other way to hold, and no dictionaries."""
+    """Encode lists as JSON, and decode dictionaries."""
     for j, field in enumerate(table.schema):
         if pa.types.is_nested(field.type):
             values = [json.dumps(value) for value in table.column(j).to_pylist()]

@@ -24,7 +24,7 @@ def split_cells(line: bytes, delimiter: str) -> list[str]:
     try:
         return next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True), [])
     except csv.Error as error:
-        raise InputError(f"the first line is no CSV: {error}.") from None
+        raise InputError(f"the first line is not CSV: {error}.") from None
 
 
 def column_names(cells: list[str]) -> list[str]:
@@ -35,7 +35,7 @@ def column_names(cells: list[str]) -> list[str]:
             raise InputError(f"column {j + 1} has no name in the header (row 0). Name it.")
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise InputError(f"the column {twice[0]!r} stands twice in the header (row 0).")
+        raise InputError(f"duplicate column name {twice[0]!r} in the header (row 0).")
     return names
 
 
@@ -49,7 +49,7 @@ def is_number_text(text: str) -> bool:
 
 
 def is_plain_integer(text: str) -> bool:
-    """Whether this is a whole number of 64 bits, and written so that the number tells the text again."""
+    """Whether a text is a 64-bit integer that is written as Python writes it."""
     return len(text) < 19 and text.isascii() and text.lstrip("-").isdecimal() and str(int(text)) == text
 
 
@@ -57,10 +57,10 @@ def is_plain_integer(text: str) -> bool:
 
 
 def convert_cells(texts: pa.Array, type: pa.DataType, decimal: str) -> tuple[pa.Array, NDArray[np.bool_]]:
-    """Values of a column of bytes; those that do not fit are null, and marked."""
+    """Convert a column of bytes; values that do not fit are null, and marked in a mask."""
     if pa.types.is_list(type):
         return _convert_each(texts, type, lambda text: pa.scalar(json.loads(text), type).as_py())
-    import pyarrow.compute as pc  # 40 ms that other formats need not wait
+    import pyarrow.compute as pc  # takes 40 ms, which other formats do without
 
     try:
         values = texts.cast(pa.string())
@@ -79,7 +79,7 @@ def convert_cells(texts: pa.Array, type: pa.DataType, decimal: str) -> tuple[pa.
 
 
 def plain_integers(texts: Any) -> Any:
-    """Whole numbers of texts; ArrowInvalid where one is not written the plain way."""
+    """Convert texts to integers; ArrowInvalid if one has leading zeros or is no integer."""
     import pyarrow.compute as pc
 
     padded = pc.and_(pc.starts_with(texts, "0"), pc.greater(pc.binary_length(texts), 1))
@@ -102,7 +102,7 @@ def _number(text: str, decimal: str) -> float | None:
 
 
 def with_point(text: str, decimal: str) -> str:
-    """Number with a decimal point instead of another sign; a point becomes that sign, and the text no number."""
+    """Exchange the decimal sign and the point, so that a text with a point is no number."""
     return text.translate(str.maketrans(f"{decimal}.", f".{decimal}"))
 
 

@@ -32,12 +32,12 @@ class IpcFile(TableFile):
             raise InputError("this is a summary, not a table of nodes. Use probi solve, merge, evaluate or info.")
         self._head: list[pa.RecordBatch] = []
         if self._file is not None:
-            self.total = self._file.num_record_batches  # rows are told only by reading, and unzipping, all of it
+            self.total = self._file.num_record_batches  # counting rows would mean to read, and unzip, all of it
             head = [self._file.get_batch(0)] if self._file.num_record_batches else []
         else:
             self.total = source.size
             head = self._head = list(islice(self._stream, 1))
-            # What recognises it, where it can be read only once.
+            # Identifies an input that can be read only once.
             self.start = b"".join(batch.serialize().to_pybytes() for batch in head)
         for batch in head:
             batch.validate(full=True)
@@ -47,7 +47,7 @@ class IpcFile(TableFile):
         """All batches; how far each is in the file counts batches, or bytes of a stream."""
         row = 0
         for batch, done in self._batches():
-            # Offsets that point anywhere would be followed: Arrow trusts what it reads until it is told not to.
+            # Arrow does not check offsets unless asked to, and would follow invalid ones.
             batch.validate(full=True)
             yield row, pa.Table.from_batches([batch]), done
             row += batch.num_rows

@@ -52,7 +52,7 @@ def _map(source: Source) -> Any:
         raise InputError("NPY cannot be read from standard input. Name the file.")
     with source.path.open("rb") as file:
         if file.read(6) != b"\x93NUMPY":
-            raise InputError("this is no NPY file: it does not begin like one.")
+            raise InputError("this is not an NPY file: it does not begin like one.")
     try:
         array = np.load(source.path, mmap_mode="r", allow_pickle=False)
     except ValueError as error:
@@ -73,14 +73,14 @@ def _plain(values: Any) -> pa.Array:
 
 
 def _write_nodes(path: Path, batches: Iterable[Nodes], layout: str) -> int:
-    """Points (n, d), groups too, or nested (n, m, d): what an array of numbers can hold. All in memory."""
+    """Write an array (n, d) of points or groups, or (n, m, d) of nested nodes; all are in memory at once."""
     parts = list(batches)
     if not parts:
         return 0
     nodes = Nodes.concat(parts)
     if layout == "long":
         raise InputError("NPY holds numbers only: use the layout points, groups or nested, or another format.")
-    # Only to see that nothing would be lost but the ids.
+    # Raises if more than the ids would be lost.
     to_table(nodes, "groups" if layout == "nested" else layout)
     if not (nodes.weights == 1.0).all():
         raise InputError("NPY holds points only: these nodes have weights. Use another format.")

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from probi.errors import InputError
-from probi.io.formats.base import Format, OpenOptions, TableFile, trouble_in
+from probi.io.formats.base import Format, OpenOptions, TableFile, naming_errors
 from probi.io.sources import Source
 
 
@@ -18,7 +18,7 @@ class ParquetFile(TableFile):
 
     def __init__(self, source: Source, options: OpenOptions) -> None:
         if source.path is None:
-            raise InputError("Parquet cannot be read from standard input: its index stands at the end. Name the file.")
+            raise InputError("Parquet cannot be read from standard input: its index is at the end. Name the file.")
         super().__init__(source, options)
         self._file = pq.ParquetFile(source.path, memory_map=False)
         self.schema = self._file.schema_arrow
@@ -30,8 +30,8 @@ class ParquetFile(TableFile):
     @cached_property
     def first(self) -> pa.Table:
         """Some first rows."""
-        # By row group and a few rows only: decoding the whole of it would take its memory.
-        with trouble_in(self.source):
+        # A few rows only: a whole row group may not fit in memory.
+        with naming_errors(self.source):
             batches = self._file.iter_batches(batch_size=1000, row_groups=[0] if self._file.num_row_groups else [])
             return pa.Table.from_batches(list(islice(batches, 1)), self.schema)
 

@@ -59,6 +59,7 @@ def timed(command: list[str]) -> tuple[float, float]:
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
+        assert process.stderr is not None
         raise RuntimeError(process.stderr.read().decode())
     return time.perf_counter() - before, usage.ru_maxrss / 1e3
 
@@ -93,6 +94,7 @@ def long_streams() -> None:
             start = time.perf_counter()
             command = [*PROBI, "cluster", "-", "-k", "8", "--json", "--quiet"]
             process = subprocess.Popen(command, stdin=source.stdout, stdout=subprocess.PIPE)
+            assert source.stdout is not None and process.stdout is not None  # noqa: PT018
             source.stdout.close()
             output = process.stdout.read()
             _, status, usage = os.wait4(process.pid, 0)

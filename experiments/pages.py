@@ -157,6 +157,10 @@ def _our_cells(rows: list[Row], base: float | None, statistic: str) -> list[str]
     ]  # fmt: skip
 
 
+def _correlation(pairs: list[tuple[float, float]]) -> float:
+    return float(np.corrcoef(np.array(pairs).T)[0, 1])
+
+
 def _gap_section(rows: list[Row], folder: Path) -> str:
     """The paper's remark that the gap between summary and full cost hints at the quality of a solution."""
     points = []
@@ -178,10 +182,10 @@ def _gap_section(rows: list[Row], folder: Path) -> str:
     for method in ("paper", "default"):
         some = [(gap, ratio) for m, _, gap, ratio in points if m == method]
         within = [
-            float(np.corrcoef(*zip(*[(g, q) for m, k2, g, q in points if m == method and k2 == k], strict=True))[0, 1])
+            _correlation([(g, q) for m, k2, g, q in points if m == method and k2 == k])
             for k in sorted({k for m, k, _, _ in points if m == method})
         ]
-        together = float(np.corrcoef(*zip(*some, strict=True))[0, 1])
+        together = _correlation(some)
         shown = ", ".join(f"{value:.2f}" for value in within)
         lines.append([method, f"{together:.2f}", shown, number(float(np.median([g for g, _ in some])))])
     return (
@@ -300,7 +304,9 @@ def _where_others_win(rows: list[Row], streams: set[str]) -> str:
     for name in dict.fromkeys(r["data_set"] for r in rows):
         some = [r for r in rows if r["data_set"] == name and r["cost"] is not None]
         ours = next((r for r in some if r["peer"] == "probi, default"), None)
-        for r in some if ours else ():
+        if ours is None:
+            continue
+        for r in some:
             if "probi" in r["peer"] or "P-LLOYD" in r["peer"]:
                 continue
             time, cost = r["seconds"] / ours["seconds"], r["cost"] / ours["cost"]

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-REPOSITORY = Path(__file__).resolve().parent.parent
-
 # No clock: the first call of a kernel compiles it, and a slow machine is no bug.
 _NO_CLOCK = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 # A red test stays red: the same examples in every run. To hunt for new ones: HYPOTHESIS_PROFILE=explore.
@@ -22,10 +20,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.enviro
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
     """Folder with the real data sets; a test that asks for it is skipped where there is none."""
-    folder = Path(os.environ.get("PROBI_DATA") or REPOSITORY.parent / "shared" / "data")
-    if not folder.is_dir():
-        pytest.skip(f"no data folder at {folder}; set PROBI_DATA to the folder with the data sets")
-    return folder
+    folder = os.environ.get("PROBI_DATA")
+    if not folder:
+        pytest.skip("set PROBI_DATA to the folder with the data sets")
+    if not Path(folder).is_dir():
+        pytest.skip(f"PROBI_DATA is {folder}, which is no folder")
+    return Path(folder)
 
 
 @pytest.fixture(scope="session")

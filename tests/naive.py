@@ -76,7 +76,7 @@ def best_cost_among(nodes, weights, places, k):
 def weiszfeld_by_the_papers_rule(node, ratio=0.1, most=15):
     """From the center of gravity, while a step is at most ``ratio`` times the one before; None if it hits a point."""
     y = gravity_center(node)
-    lengths = []
+    lengths: list[float] = []
     while len(lengths) < most and (len(lengths) < 2 or lengths[-1] <= ratio * lengths[-2]):
         distances = [math.dist(x, y) for x, _ in node]
         if any(distance == 0.0 for distance in distances):
@@ -125,7 +125,7 @@ def weiszfeld_step(masses, y):
 def cluster_median_by_the_papers_rule(masses, ratio=0.1, most=15):
     """From the center of gravity, while a step is at most ``ratio`` times the one before."""
     y = gravity_center(masses)
-    lengths = []
+    lengths: list[float] = []
     while len(lengths) < most and (len(lengths) < 2 or lengths[-1] <= ratio * lengths[-2]):
         new = weiszfeld_step(masses, y)
         lengths.append(math.dist(new, y))
@@ -222,7 +222,7 @@ def importance(rows, masses, cells, n_space):
 
 def capped_chances(scores, size):
     """Chances that go by scores and sum to ``size``: what is 1 or more becomes 1, and the others share what is left."""
-    certain = set()
+    certain: set[int] = set()
     while True:
         total = sum(Fraction(s) for i, s in enumerate(scores) if i not in certain)
         room = size - len(certain)

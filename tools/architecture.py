@@ -7,6 +7,7 @@ that it is up to date.
 import tomllib
 from html import escape
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs" / "images" / "architecture.svg"
@@ -16,10 +17,11 @@ BOX, PRIVATE, LINE = "#3b82c4", "#6b7f94", "#7d8590"
 WIDTH, HEIGHT, GAP = 480, 42, 16  # of the drawing, of a layer, between layers
 
 
-def contracts() -> list[dict]:
+def contracts() -> list[dict[str, Any]]:
     """Contracts as they stand in pyproject.toml."""
     text = (ROOT / "pyproject.toml").read_text("utf-8")
-    return tomllib.loads(text)["tool"]["importlinter"]["contracts"]
+    contracts: list[dict[str, Any]] = tomllib.loads(text)["tool"]["importlinter"]["contracts"]
+    return contracts
 
 
 def layers() -> list[list[str]]:

@@ -89,7 +89,11 @@ def _tables(params: list[Any], annotations: dict[str, Any]) -> Iterator[str]:
         panels.setdefault(kind, []).append(param)
     for title, members in panels.items():
         head = ("argument" if title == "Arguments" else "option", "value", "meaning")
-        rows = [head, ("---",) * 3, *(_row(param, annotations.get(param.name)) for param in members)]
+        rows: list[tuple[str, ...]] = [
+            head,
+            ("---",) * 3,
+            *(_row(param, annotations.get(param.name)) for param in members),
+        ]
         if title == "Arguments":  # each is its own value
             rows = [(name, meaning) for name, _, meaning in rows]
         lines = [f"| {' | '.join(cells)} |" for cells in rows]

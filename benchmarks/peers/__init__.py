@@ -34,7 +34,7 @@ def run(python: Path, script: str, points: np.ndarray, timeout: float | None = N
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "points.npy"
         np.save(path, points)
-        command = [python, Path(__file__).parent / script, path, json.dumps(options)]
+        command = [str(python), str(Path(__file__).parent / script), str(path), json.dumps(options)]
         done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=timeout)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found

@@ -8,7 +8,6 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -127,21 +126,6 @@ def memory_megabytes() -> float:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
     except (OSError, ValueError, AttributeError):
         return peak_megabytes()
-
-
-def peak_megabytes() -> float:
-    """Peak memory of this process; 0 if the system does not report it."""
-    status = Path("/proc/self/status")
-    if status.is_file():
-        # Linux: getrusage would also count the process that started this one.
-        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-        return int(line.split()[1]) * 1024 / 1e6
-    try:
-        import resource
-    except ImportError:  # Windows
-        return 0.0
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most / 1e6 if sys.platform == "darwin" else most * 1024 / 1e6
 
 
 class Interrupts:

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from probi import __version__
+from probi._memory import peak_megabytes
 from probi._notes import rounded
-from probi.cli.console import peak_megabytes, print_table
+from probi.cli.console import print_table
 from probi.io.assign import Tally
 from probi.io.node_assembler import Counts
 from probi.io.transform import Transform

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any
 
 from probi import _notes
+from probi._memory import peak_megabytes
 
 # A progress bar appears after this time.
 PATIENCE_SECONDS = 1.0

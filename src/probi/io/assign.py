@@ -13,7 +13,7 @@ from probi.io.node_assembler import Batch, Counts, check_left_out
 from probi.io.reader import Reader
 from probi.io.rows import FILE
 from probi.io.splits import Part
-from probi.io.write import assignment_table
+from probi.io.write import assignment_columns, assignment_table
 from probi.nodes import Nodes
 from probi.objective import TwoNearest, total_cost, two_nearest
 
@@ -52,18 +52,16 @@ class Tally:
 
     def columns(self, nodes: Nodes, names: Callable[[int], str], suffix: str) -> dict[str, Array]:
         """Columns of the assignment of some nodes, which are added to the sums."""
-        found = two_nearest(nodes, self.centers)
-        self.cost += total_cost(nodes, found.distances)
-        self.counts += np.bincount(found.labels, minlength=len(self.centers))
-        columns: dict[str, Array] = {"cluster": found.labels, "expected_distance": found.distances}
+        nearest = two_nearest(nodes, self.centers)
+        self.cost += total_cost(nodes, nearest.distances)
+        self.counts += np.bincount(nearest.labels, minlength=len(self.centers))
         if len(self.centers) > 1:
-            self._add_between(names, found)
-            columns |= {"next_cluster": found.next_labels, "next_distance": found.next_distances}
+            self._add_between(names, nearest)
         self.n_nodes += len(nodes)
-        return {name + suffix: values for name, values in columns.items()}
+        return {column.name + suffix: column.values(nearest) for column in assignment_columns(len(self.centers))}
 
-    def _add_between(self, names: Callable[[int], str], found: TwoNearest) -> None:
-        nearest, own, other, to_other = found
+    def _add_between(self, names: Callable[[int], str], two_nearest: TwoNearest) -> None:
+        nearest, own, other, to_other = two_nearest
         near = np.flatnonzero(to_other <= (1.0 + NEARLY) * own)
         self.n_between += len(near)
         with np.errstate(invalid="ignore"):

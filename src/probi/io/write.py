@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from probi.io.node_assembler import Batch
 from probi.io.rows import FILE
 from probi.io.transform import Transform
 from probi.nodes import Nodes
+from probi.objective import TwoNearest
 from probi.solver.result import Result
 from probi.tables.columns import Columns
 from probi.tables.to_arrays import label_type
@@ -185,6 +186,29 @@ def _has_file(n_files: int, file: str | None) -> bool:
     return n_files > 1 or file is not None
 
 
+class AssignmentColumn(NamedTuple):
+    """A column of an assignment, for each set of centers: its type, what it holds, and how many centers it needs."""
+
+    name: str
+    type: pa.DataType
+    values: Callable[[TwoNearest], Array]
+    min_centers: int = 1
+
+
+# In the order in which they are written.
+ASSIGNMENT_COLUMNS = (
+    AssignmentColumn("cluster", pa.int32(), lambda nearest: nearest.labels),
+    AssignmentColumn("expected_distance", pa.float64(), lambda nearest: nearest.distances),
+    AssignmentColumn("next_cluster", pa.int32(), lambda nearest: nearest.next_labels, min_centers=2),
+    AssignmentColumn("next_distance", pa.float64(), lambda nearest: nearest.next_distances, min_centers=2),
+)
+
+
+def assignment_columns(n_centers: int) -> list[AssignmentColumn]:
+    """Columns of the assignment to so many centers."""
+    return [column for column in ASSIGNMENT_COLUMNS if n_centers >= column.min_centers]
+
+
 def empty_assignment_table(schema: pa.Schema, columns: Columns, ks: Sequence[int], n_files: int) -> pa.Table:
     """The columns of :func:`assignment_table` without rows, for nodes of tables with this schema."""
     fields = [("file", pa.dictionary(pa.int32(), pa.string()))] if _has_file(n_files, columns.file) else []
@@ -194,9 +218,7 @@ def empty_assignment_table(schema: pa.Schema, columns: Columns, ks: Sequence[int
     fields += [(f"{field.name}_" if field.name in clash else field.name, label_type(field.type)) for field in ids]
     for k in ks:
         suffix = f"_{k}" if len(ks) > 1 else ""
-        fields += [(f"cluster{suffix}", pa.int32()), (f"expected_distance{suffix}", pa.float64())]
-        if k > 1:
-            fields += [(f"next_cluster{suffix}", pa.int32()), (f"next_distance{suffix}", pa.float64())]
+        fields += [(column.name + suffix, column.type) for column in assignment_columns(k)]
     return pa.schema(fields).empty_table()
 
 

@@ -86,7 +86,7 @@ def main() -> None:
     arguments = sys.argv[1:]
     if not any(argument.startswith("--engine") for argument in arguments):
         sys.meta_path.insert(0, _Without(NEEDLESS))
-    # Handled like Ctrl-C: checkpoints are saved, and the last line says so.
+    # Handled like Ctrl-C, so that the last line says that the run was stopped.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     code = run(arguments)
     try:

@@ -170,9 +170,4 @@ def _identity(reader: Reader, file: int) -> dict[str, Any]:
         digest.update(opened.read(EDGE))
         opened.seek(max(0, stat.st_size - EDGE))
         digest.update(opened.read(EDGE))
-    return {
-        "name": str(source),
-        "size": stat.st_size,
-        "modified": stat.st_mtime_ns,
-        "edges": digest.hexdigest(),
-    }
+    return {"name": str(source), "size": stat.st_size, "modified": stat.st_mtime_ns, "edges": digest.hexdigest()}

@@ -1,7 +1,6 @@
 """Errors by row: listed when a table could not be made nodes, and by ``probi check``."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -138,13 +137,9 @@ def _check_rows(
         probabilities = _check_column(errors, table, columns.probability, PROBABILITIES)
     if columns.weight is not None:
         first = np.repeat(weights[starts], np.diff(np.append(starts, table.num_rows)))
-        errors.add(
-            np.flatnonzero((weights != first) & np.isfinite(weights) & np.isfinite(first)),
-            ErrorKind(
-                "weights of a node differ",
-                lambda row: f"has weight {weights[row]:g}, but its node's first row has {first[row]:g}",
-            ),
-        )
+        differ = np.flatnonzero((weights != first) & np.isfinite(weights) & np.isfinite(first))
+        sentence = "has weight {:g}, but its node's first row has {:g}"
+        errors.add(differ, ErrorKind("weights of a node differ", lambda row: sentence.format(weights[row], first[row])))
     if columns.probability is not None:
         _check_sums(errors, probabilities, starts, starts, dtype, any_sum, "begins")
 
@@ -157,18 +152,11 @@ def _check_column(errors: RowErrors, table: pa.Table, name: str, valid: Range) -
     except InputError:
         if not is_text(array.type):
             raise
-        converted, bad = convert_texts(array, pa.float64(), NUMBER, _number_of)
+        converted, bad = convert_texts(array, pa.float64(), NUMBER, number_of)
         errors.add(np.flatnonzero(bad), _unreadable(name, "a number", lambda row: array[row].as_py()))
         values, rows = numbers(converted), np.flatnonzero(~bad)
     _check_values(errors, values[rows], rows, name, valid)
     return values
-
-
-def _number_of(text: str) -> float:
-    value, is_number = number_of(text)
-    if not is_number:
-        raise ValueError(text)
-    return value
 
 
 def _check_values(errors: RowErrors, values: Array, rows: Array, name: str, valid: Range) -> None:
@@ -189,23 +177,13 @@ def _check_values(errors: RowErrors, values: Array, rows: Array, name: str, vali
         (large, f"too large {where}", "has {value:g} {where}, so large that distances overflow"),
         (~(missing | infinite | large), f"{outside} {where}", "has {value:g} {where}, which {rule}"),
     ):
-        describe = _Sentence(sentence, where, rule, rows[chosen], values[chosen])
+        describe = _describe_first(sentence, where, rule, rows[chosen], values[chosen])
         errors.add(rows[chosen], ErrorKind(kind, describe, missing=chosen is missing))
 
 
-@dataclass(frozen=True)
-class _Sentence:
-    """Describes the wrong value of a row: the first one, where a row has several."""
-
-    text: str
-    where: str
-    rule: str
-    rows: Array
-    values: Array
-
-    def __call__(self, row: int) -> str:
-        value = self.values[np.searchsorted(self.rows, row)]
-        return self.text.format(value=value, where=self.where, rule=self.rule)
+def _describe_first(text: str, where: str, rule: str, rows: Array, values: Array) -> Callable[[int], str]:
+    """Return a function that describes the first wrong value of a row."""
+    return lambda row: text.format(value=values[np.searchsorted(rows, row)], where=where, rule=rule)
 
 
 def _check_sums(
@@ -217,9 +195,8 @@ def _check_sums(
     sizes = np.diff(np.append(starts, len(probabilities)))
     with np.errstate(all="ignore"):
         # An invalid probability is an error of its own, and the sum says nothing.
-        totals = sums_per_node(
-            np.where(PROBABILITIES.outside(probabilities), np.nan, probabilities).astype(dtype), starts
-        )
+        valid = np.where(PROBABILITIES.outside(probabilities), np.nan, probabilities).astype(dtype)
+        totals = sums_per_node(valid, starts)
         above = is_above_1(totals, sizes, dtype) & (not any_sum)
 
     def too_much(row: int) -> str:
@@ -271,24 +248,18 @@ def _check_lengths(errors: RowErrors, table: pa.Table, names: list[str]) -> NDAr
         for bad, kind in (
             (length < 0, _constant(f"no list in column {name!r}", missing=True)),
             (length == 0, _constant(f"empty list in column {name!r}", article="an ")),
-            (length != lengths[first], ErrorKind("lists of different lengths", _Lengths(name, first, lengths))),
+            (length != lengths[first], _different_lengths(name, first, lengths)),
         ):
             errors.add(np.flatnonzero(bad & fit), kind)
             fit &= ~bad
     return fit
 
 
-@dataclass(frozen=True)
-class _Lengths:
-    """Describes two lists of a row that have different lengths."""
+def _different_lengths(name: str, first: str, lengths: dict[str, Array]) -> ErrorKind:
+    def describe(row: int) -> str:
+        return f"has {lengths[name][row]} values in column {name!r}, but {lengths[first][row]} in {first!r}"
 
-    name: str
-    first: str
-    lengths: dict[str, Array]
-
-    def __call__(self, row: int) -> str:
-        length, expected = self.lengths[self.name][row], self.lengths[self.first][row]
-        return f"has {length} values in column {self.name!r}, but {expected} in {self.first!r}"
+    return ErrorKind("lists of different lengths", describe)
 
 
 def _odd_point(rows: Array, sizes: Array, n_features: int) -> ErrorKind:

@@ -15,6 +15,8 @@ from probi.tables.to_arrays import one_chunk
 # One integer identifies a row: the number of its file times FILE, plus its number there.
 FILE = 1 << 44
 
+LineFinder = Callable[[int], int]  # from a row of a block of text to its line in the file
+
 # Column of whole lines that could not be read; no column of a file has this name.
 LINE = ""
 
@@ -45,17 +47,12 @@ class Rows:
     table: pa.Table
     where: NDArray[np.int64]  # (n_rows,) file * FILE + row, from 0 on
     unread: pa.Table | None = None
-    lines: tuple[tuple[int, Callable[[int], int]], ...] = ()  # from where on, and a function from a row to its line
+    lines: tuple[tuple[int, LineFinder], ...] = ()  # from where on, and a function from a row to its line
     done: int = 0  # how far in its file the last row is, in bytes, rows or batches
 
     @classmethod
     def starting_at(
-        cls,
-        row: int,
-        table: pa.Table,
-        done: int,
-        unread: pa.Table | None = None,
-        line: Callable[[int], int] | None = None,
+        cls, row: int, table: pa.Table, done: int, unread: pa.Table | None = None, line: LineFinder | None = None
     ) -> "Rows":
         """Rows of a file from this one on."""
         return cls(table, np.arange(row, row + table.num_rows), unread, () if line is None else ((row, line),), done)
@@ -94,7 +91,7 @@ class Rows:
                 values[column] = text_of(cell)
         return Rejected(names[file], number + 1, self._line(row), kind, reason, json.dumps(values, default=str))
 
-    def _lines_of(self, where: NDArray[np.int64]) -> tuple[tuple[int, Callable[[int], int]], ...]:
+    def _lines_of(self, where: NDArray[np.int64]) -> tuple[tuple[int, LineFinder], ...]:
         """Functions for these rows; each holds a block of text, which must not stay longer than its rows."""
         if not len(where):
             return ()

@@ -168,10 +168,7 @@ def assignment_table(
 
     ``names`` are those of the files read; ``file`` is the field of the ids that says the same.
     """
-    ids = {name: values for name, values in id_columns(batch.nodes.ids, id_name).items() if name != file}
-    clash = {"file", "row", "cluster"} & set(ids)
-    if clash:
-        ids = {f"{name}_" if name in clash else name: values for name, values in ids.items()}
+    ids = {_id_column(name): values for name, values in id_columns(batch.nodes.ids, id_name).items() if name != file}
     files, rows = np.divmod(batch.where, FILE)
     origin: dict[str, pa.Array] = {}
     if _has_file(len(names), file):
@@ -179,6 +176,11 @@ def assignment_table(
     # As in messages: the first row of a file is 1.
     origin |= {"row": pa.array(rows + 1)} | ids
     return pa.table(origin | {name: pa.array(values) for name, values in columns.items()})
+
+
+def _id_column(name: str) -> str:
+    """Name of a column of ids, which must not be that of another column."""
+    return f"{name}_" if name in ("file", "row", "cluster") else name
 
 
 def _has_file(n_files: int, file: str | None) -> bool:
@@ -213,9 +215,7 @@ def empty_assignment_table(schema: pa.Schema, columns: Columns, ks: Sequence[int
     """The columns of :func:`assignment_table` without rows, for nodes of tables with this schema."""
     fields = [("file", pa.dictionary(pa.int32(), pa.string()))] if _has_file(n_files, columns.file) else []
     fields.append(("row", pa.int64()))
-    clash = ("file", "row", "cluster")
-    ids = [schema.field(name) for name in columns.stored_ids]
-    fields += [(f"{field.name}_" if field.name in clash else field.name, label_type(field.type)) for field in ids]
+    fields += [(_id_column(name), label_type(schema.field(name).type)) for name in columns.stored_ids]
     for k in ks:
         suffix = f"_{k}" if len(ks) > 1 else ""
         fields += [(column.name + suffix, column.type) for column in assignment_columns(k)]

@@ -178,8 +178,8 @@ def _read_numbers(texts: pa.Array) -> pa.Array:
     try:
         return pc.utf8_trim_whitespace(texts).cast(pa.float64())
     except pa.ArrowInvalid:
-        text = next(text for text in texts.drop_null().to_pylist() if not number_of(text)[1])
-        raise InputError(f"A column holds {text!r} where numbers are expected.") from None
+        bad = convert_texts(texts, pa.float64(), NUMBER, number_of)[1]
+        raise InputError(f"A column holds {texts[int(bad.argmax())].as_py()!r} where numbers are expected.") from None
 
 
 # Texts that Arrow reads as numbers, and 64-bit integers without leading zeros.
@@ -216,12 +216,9 @@ def convert_texts(
     return pc.replace_with_mask(values, pa.array(there & ~plain), each), bad
 
 
-def number_of(text: str) -> tuple[float, bool]:
-    """Parse a number; also return whether the text is one."""
-    try:
-        return pa.scalar(text.strip()).cast(pa.float64()).as_py(), True
-    except pa.ArrowInvalid:
-        return float("nan"), False
+def number_of(text: str) -> float:
+    """Parse a number; ArrowInvalid, a ValueError, if the text is none."""
+    return pa.scalar(text.strip()).cast(pa.float64()).as_py()  # type: ignore[no-any-return]
 
 
 def labels(table: pa.Table, names: tuple[str, ...], rows: Array | None = None) -> Array | None:

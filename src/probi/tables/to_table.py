@@ -33,9 +33,7 @@ def to_table(nodes: "Nodes", layout: str = "nested", features: Sequence[str] | N
         sizes = np.diff(nodes.offsets)
         equal = nodes.probabilities == np.repeat((1.0 / sizes).astype(nodes.dtype), sizes)
         _require(
-            len(set(sizes.tolist())) <= 1 and bool(equal.all()),
-            "groups",
-            "equally many, equally likely realizations",
+            len(set(sizes.tolist())) <= 1 and bool(equal.all()), "groups", "equally many, equally likely realizations"
         )
         _require(bool((nodes.weights == 1.0).all()), "groups", "weight 1")
     elif layout != "long":

@@ -12,7 +12,7 @@ import pyarrow as pa
 from probi.errors import InputError
 from probi.io.formats import load_format
 from probi.io.rows import Rows
-from probi.io.sources import Source, standard_input
+from probi.io.sources import Source
 from probi.nodes import Nodes
 from probi.tables.columns import Columns
 
@@ -132,8 +132,3 @@ def rows_per_chunk(first: pa.Table, names: list[str]) -> int:
     some = first.select(names) if first.num_rows else first
     size = max(1, some.nbytes // 8 // max(1, some.num_rows))
     return int(np.clip(COORDINATES // max(size, len(names)), MIN_ROWS, MAX_ROWS))
-
-
-def open_stream(source: Source) -> Any:
-    """Bytes of a file or of standard input, for Arrow, from the start to the end."""
-    return pa.PythonFile(standard_input(), mode="r") if source.path is None else pa.OSFile(str(source.path))

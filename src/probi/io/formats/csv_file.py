@@ -20,16 +20,8 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from probi.errors import InputError
+from probi.io.formats import csv_values
 from probi.io.formats.base import Format, OpenOptions, TableFile, naming_errors
-from probi.io.formats.csv_values import (
-    column_names,
-    convert_cells,
-    is_number_text,
-    is_plain_integer,
-    plain_integers,
-    split_cells,
-    with_point,
-)
 from probi.io.rows import LINE, Rows
 from probi.io.sources import Source, standard_input
 from probi.tables.columns import Columns, is_list, is_number
@@ -74,9 +66,11 @@ class CsvFile(TableFile):
         block = block[empty:]
         end = _first_line_end(block)
         self.delimiter = delimiter or _infer_delimiter(source, block[:end], self._decimal)
-        first_line = split_cells(block[:end], self.delimiter)
+        first_line = csv_values.split_cells(block[:end], self.delimiter)
         self.has_header = header if header is not None else not all(map(self._is_number, first_line))
-        self.names = column_names(first_line) if self.has_header else [f"x{j}" for j in range(len(first_line))]
+        self.names = (
+            csv_values.column_names(first_line) if self.has_header else [f"x{j}" for j in range(len(first_line))]
+        )
         if self.has_header:
             self._line += block.count(b"\n", 0, end)
             block = block[end:]
@@ -104,7 +98,10 @@ class CsvFile(TableFile):
         """Some first rows."""
         n_rows = max(1, self._block.count(b"\n", 0, FIRST))
         cells = self._head.slice(0, n_rows)
-        columns = [convert_cells(one_chunk(cells[field.name]), field.type, self._decimal)[0] for field in self.schema]
+        columns = [
+            csv_values.convert_cells(one_chunk(cells[field.name]), field.type, self._decimal)[0]
+            for field in self.schema
+        ]
         return pa.table(columns, self.schema)
 
     def _schema(self, known: pa.Schema | None) -> pa.Schema:
@@ -128,10 +125,10 @@ class CsvFile(TableFile):
             if self._decimal == "." and sum(bool(DECIMAL_COMMA.fullmatch(value)) for value in values) * 2 > len(values):
                 self.decimal_commas[name] = next(filter(DECIMAL_COMMA.fullmatch, values))
             return pa.string()
-        return pa.int64() if all(map(is_plain_integer, values)) else pa.float64()
+        return pa.int64() if all(map(csv_values.is_plain_integer, values)) else pa.float64()
 
     def _is_number(self, text: str) -> bool:
-        return is_number_text(text if self._decimal == "." else with_point(text, self._decimal))
+        return csv_values.is_number_text(text if self._decimal == "." else csv_values.with_point(text, self._decimal))
 
     def chunks(self, columns: Columns, skip: int) -> Iterator[Rows]:
         """Columns that play a role, from row ``skip`` on."""
@@ -149,13 +146,9 @@ class CsvFile(TableFile):
                 table, unread = parsed
                 before = min(max(0, skip - row), table.num_rows)
                 if table.num_rows > before:
-                    yield Rows.starting_at(
-                        row + before,
-                        table.slice(before),
-                        done,
-                        None if unread is None else unread.slice(before),
-                        _line_finder(data, line, before),
-                    )
+                    unread = None if unread is None else unread.slice(before)
+                    finder = _line_finder(data, line, before)
+                    yield Rows.starting_at(row + before, table.slice(before), done, unread, finder)
                 row += table.num_rows
                 line += data.count(b"\n")
             if row < skip:
@@ -186,7 +179,9 @@ class CsvFile(TableFile):
             with contextlib.suppress(pa.ArrowInvalid):
                 table = self._read(data, types | dict.fromkeys(plain, pa.string()))
                 for name in plain:
-                    table = table.set_column(table.schema.get_field_index(name), name, plain_integers(table[name]))
+                    table = table.set_column(
+                        table.schema.get_field_index(name), name, csv_values.plain_integers(table[name])
+                    )
                 return table, None
         return self._parsed_slowly(data, types)
 
@@ -199,7 +194,7 @@ class CsvFile(TableFile):
         unread = {} if ragged is None else {LINE: ragged}
         for name, type in types.items():
             cells = texts[name].combine_chunks()
-            columns[name], bad = convert_cells(cells, type, self._decimal)
+            columns[name], bad = csv_values.convert_cells(cells, type, self._decimal)
             if bad.any():
                 unread[name] = pc.if_else(pa.array(bad), cells, None)
         return pa.table(columns), pa.table(unread) if unread else None
@@ -238,10 +233,7 @@ class CsvFile(TableFile):
                 delimiter=self.delimiter, newlines_in_values=b'"' in data, invalid_row_handler=on_ragged
             ),
             pacsv.ConvertOptions(
-                column_types=types,
-                include_columns=list(types),
-                strings_can_be_null=True,
-                decimal_point=self._decimal,
+                column_types=types, include_columns=list(types), strings_can_be_null=True, decimal_point=self._decimal
             ),
         )
 

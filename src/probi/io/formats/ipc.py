@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from probi.errors import InputError
-from probi.io.formats.base import Format, OpenOptions, TableFile, open_stream
-from probi.io.sources import Source
+from probi.io.formats.base import Format, OpenOptions, TableFile
+from probi.io.sources import Source, standard_input
 
 
 class IpcFile(TableFile):
@@ -19,7 +19,7 @@ class IpcFile(TableFile):
         self._file: Any = None
         self._stream: Any = None
         is_file = source.path is not None and source.path.is_file()
-        self._data = pa.memory_map(str(source.path)) if is_file else open_stream(source)
+        self._data = pa.memory_map(str(source.path)) if is_file else _open_stream(source)
         if is_file and self._data.read(6) == b"ARROW1":
             self._data.seek(0)
             self._file = pa.ipc.open_file(self._data)
@@ -60,6 +60,10 @@ class IpcFile(TableFile):
             for batch in chain(self._head, self._stream):
                 self._head = []
                 yield batch, 0 if self.total is None else self._data.tell()
+
+
+def _open_stream(source: Source) -> Any:
+    return pa.PythonFile(standard_input(), mode="r") if source.path is None else pa.OSFile(str(source.path))
 
 
 FORMAT = Format(

@@ -101,7 +101,7 @@ def _spark(folder: str, workers: int, threads: int) -> Callable[[], probi.Summar
 
 def _bytes_sent(folder: Path) -> None:
     """What merges get and what comes home, of a tree of parts in this process."""
-    from probi.engines._work import Files, Summarize, groups, merge, opened, reader_of
+    from probi.engines.tasks import Files, Summarize, groups, merge, reader_of, unpack_part
     from probi.summary.config import SummaryConfig
 
     for part_bytes in (1 << 22, 1 << 25):
@@ -113,7 +113,7 @@ def _bytes_sent(folder: Path) -> None:
             grouped = [[parts[i] for i in group] for group in groups(len(parts), task.fan_in)]
             largest = max(largest, *(sum(map(len, group)) for group in grouped))
             parts = [merge(group) for group in grouped]
-        summary, _ = opened(parts[0])
+        summary, _ = unpack_part(parts[0])
         print(
             f"{n_parts} parts: a part's summary has at most {leaf / 1e6:.2f} MB, a merge gets at most "
             f"{largest / 1e6:.2f} MB, {len(parts[0]) / 1e6:.2f} MB come home; {summary.n_nodes:,} nodes"

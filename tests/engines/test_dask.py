@@ -149,15 +149,15 @@ def test_labels_of_arrays_and_bags_are_lazy():
 @pytest.mark.parametrize(
     ("source", "reading", "message"),
     [
-        (da.ones((9, 2)), {"id": "x"}, "Array has no id"),
-        (da.ones((9, 2)), {"group_size": 4}, "no whole number of groups"),
+        (da.ones((9, 2)), {"id": "x"}, "Array takes no option id"),
+        (da.ones((9, 2)), {"group_size": 4}, "not a multiple of group_size"),
         (da.ones((9, 2, 3)), {"group_size": 3}, "along its first axis"),
         (da.ones(9), {}, "2 or 3 dimensions"),
         (da.ones((9, 2)), {"group_size": 0}, "group_size is 0"),
         (da.ones((9, 2)), {"layout": "long"}, "layout 'points', not 'long'"),
-        (db.from_sequence([1]), {"layout": "points"}, "need no layout"),
-        (np.ones((9, 2)), {}, "ndarray is nothing that this engine holds"),
-        (pd.DataFrame({"x": [1.0]}), {}, "DataFrame is nothing that this engine holds"),
+        (db.from_sequence([1]), {"layout": "points"}, "no reading options, got layout"),
+        (np.ones((9, 2)), {}, "ndarray is neither a collection of this engine"),
+        (pd.DataFrame({"x": [1.0]}), {}, "DataFrame is neither a collection of this engine"),
         ("nothing.parquet", {}, "no file nothing.parquet"),
     ],
 )
@@ -528,8 +528,8 @@ def test_ctrl_c_is_one_sentence(tmp_path):
     ("options", "message"),
     [
         (("--workers", "2"), "--workers requires --engine"),
-        (("--engine", "dask", "--workers", "00"), "must be a number above 0"),
-        (("--engine", "dask", "--workers", "2.5"), "must be a number above 0"),
+        (("--engine", "dask", "--workers", "00"), "must be a positive integer"),
+        (("--engine", "dask", "--workers", "2.5"), "must be a positive integer"),
         (("--engine", "dask", "--checkpoint", "c.probi"), "--checkpoint requires --engine local"),
         (("--engine", "dask", "--gather"), "cannot gather"),
         (("--engine", "dask", "--workers", "tcp://127.0.0.1:9"), "no Dask scheduler at tcp://127.0.0.1:9"),

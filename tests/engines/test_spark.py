@@ -184,7 +184,7 @@ def test_one_summary_comes_to_the_driver(spark):
     task = summaries.Summarize(SummaryConfig(10, 40))
     parts = [len(row.data) for row in summaries.parts_of_frame(frame, how, task, None, None).collect()]
     before = set(stages(spark))
-    data, n_parts = summaries.merged_frame(frame, how, task, None, None)
+    data, n_parts = summaries.merge_frame(frame, how, task, None, None)
     ran = [stage for number, stage in stages(spark).items() if number not in before]
     assert n_parts == len(parts) == 12
     sent = sum(stage.resultSize() for stage in ran)

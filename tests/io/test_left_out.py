@@ -6,7 +6,7 @@ from commands import error_line, probi
 from table_files import batches_of, tiny, write
 
 from probi import InputWarning, Nodes, Summary
-from probi.engines._work import Assign
+from probi.engines.tasks import Assign
 from probi.errors import InputError
 from probi.io import node_assembler
 from probi.io.node_assembler import Counts, by_kind

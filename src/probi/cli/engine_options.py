@@ -9,7 +9,7 @@ from pathlib import Path
 
 from probi.cli.console import Console, Interrupts, Progress
 from probi.cli.steps import check_counts
-from probi.engines._work import Engine, Files, OnPart, Summarize, assign_parts, opened
+from probi.engines.tasks import Engine, Files, OnPart, Summarize, assign_parts, unpack_part
 from probi.errors import InputError
 from probi.io.assign import Tally
 from probi.io.node_assembler import Counts
@@ -62,7 +62,7 @@ class Elsewhere:
             engine = stack.enter_context(module.connected(self.workers_or_address))
         with stack, Interrupts(talk, at_once=True) as interrupts:
             n_parts = len(files.parts)
-            talk.say(f"{engine.where}: {n_parts:,} part{'s' * (n_parts != 1)}.")
+            talk.say(f"{engine.description}: {n_parts:,} part{'s' * (n_parts != 1)}.")
             yield Workers(talk, engine, reader, files, interrupts)
 
 
@@ -91,12 +91,12 @@ class Workers:
             task = replace(task, keeps_rejected=rejects is not None)
             data = self.engine.summarize(self.files, task, self._shows(bar))
         self.interrupts.check()
-        summary, account = opened(data)
+        summary, stats = unpack_part(data)
         if rejects is not None:
             with Rejects(rejects) as file:
-                file.write(account.rejected)
-        check_counts(self.talk, self.reader, account.counts, rejects)
-        return summary, account.counts
+                file.write(stats.rejected)
+        check_counts(self.talk, self.reader, stats.counts, rejects)
+        return summary, stats.counts
 
     def assign(self, results: list[Result], path: Path) -> list[Tally]:
         """Read the files a second time and write the cluster of each node."""

@@ -25,7 +25,7 @@ from probi.cli.steps import (
     summarize_files,
 )
 from probi.cli.views import print_summary
-from probi.engines._work import Summarize
+from probi.engines.tasks import Summarize
 from probi.errors import InputError
 from probi.io.options import Options
 from probi.io.sources import find_sources

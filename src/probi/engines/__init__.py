@@ -1,13 +1,13 @@
 """Clusters of machines: each worker summarises its part of the data, and the summaries are merged.
 
-Nothing but plumbing between an engine that users have (:mod:`probi.engines.dask`, :mod:`probi.engines.spark`) and
-:class:`probi.Summary`. What crosses the wire are summaries as bytes.
+Only plumbing between an engine that users run (:mod:`probi.engines.dask`, :mod:`probi.engines.spark`) and
+:class:`probi.Summary`. Workers send summaries as bytes.
 """
 
 from importlib import import_module
 from typing import Any
 
-# Bytes of files that are one part: enough to make starting a task cheap, few enough that a lost worker costs seconds.
+# Bytes of files per part: large enough that starting a task is cheap, small enough that a lost worker costs seconds.
 PART_BYTES = 1 << 26
 
 

@@ -1,4 +1,4 @@
-"""PROBI as an estimator for what Dask holds."""
+"""PROBI as an estimator for Dask collections."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from probi.estimators import KMedianBase
 
 
 class DaskPROBI(KMedianBase):
-    """:class:`probi.PROBI` for data that Dask holds, and for files that its workers read.
+    """:class:`probi.PROBI` for Dask collections, and for files that Dask workers read.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class DaskPROBI(KMedianBase):
     cluster_centers_, cost_, lower_bound_, result_, summary_, n_iter_, n_features_in_
         As in :class:`probi.PROBI`; the cost is an estimate with a standard error, ``result_.standard_error``.
     labels_ : dask Array, Bag or DataFrame
-        What :meth:`predict` gives for the data that was fitted: lazy.
+        Result of :meth:`predict` for the fitted data, lazy.
 
     Examples
     --------
@@ -95,7 +95,7 @@ class DaskPROBI(KMedianBase):
         >>> on_dask.DaskPROBI(n_clusters=4, random_state=0).fit(points).cluster_centers_.shape
         (4, 3)
         """
-        seed = seed_of(self.random_state)  # a Generator is asked once
+        seed = seed_of(self.random_state)  # draws from a Generator only once
         self.summary_ = summarize(
             X, self.n_clusters, size=self.summary_size, preset=self.preset, random_state=seed,
             **self.summary_params or {}, **self.reading or {},

@@ -1,4 +1,4 @@
-"""Summaries and assignments of what Dask holds."""
+"""Summaries and assignments of Dask collections."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from distributed import as_completed, default_client
 from numpy.typing import ArrayLike
 
 from probi.engines import PART_BYTES
-from probi.engines._work import (
-    Assign,
-    Files,
-    OnPart,
-    Summarize,
-    finished,
-    groups,
-    merge,
-    reader_of,
-    table_of_bytes,
-)
 from probi.engines.dask.parts import (
     Blocks,
     check_bag,
     how_to_read,
-    named,
+    named_call,
     nodes_of_block,
     parts_of,
     parts_of_files,
     parts_of_frame,
+)
+from probi.engines.tasks import (
+    Assign,
+    Files,
+    OnPart,
+    Summarize,
+    finish,
+    groups,
+    merge,
+    reader_of,
+    table_from_bytes,
 )
 from probi.objective import assign as nearest
 from probi.summary import Summary
@@ -54,24 +54,24 @@ def summarize(
     on_part: OnPart = lambda n_done, n_parts: None,
     **options: Any,
 ) -> Summary:
-    """Summarise what Dask holds, or files that its workers read.
+    """Summarise a Dask collection, or files that Dask workers read.
 
-    The number of a partition is the number of its shard, and neighbours are merged in a tree, so the same partitions
-    give the same bytes, whatever the number of workers and the order in which they finish.
+    Each partition is a shard with its number, and neighbours are merged in a tree, so the same partitions give the
+    same bytes, for any number of workers in any order.
 
     Parameters
     ----------
     source : dask DataFrame, Array or Bag, or paths
         An Array of points (n, d) or of nodes (n, m, d); a Bag of :class:`~probi.Nodes`; or files, folders and patterns
-        as in :func:`probi.io.read`, in places that all workers see.
+        as in :func:`probi.io.read`, where all workers can read them.
     n_clusters : int
         Largest number of clusters to solve for later.
     client : distributed.Client, default=None
-        None: the client that is active, else Dask's own scheduler in this process.
+        None: the active client, else Dask's scheduler in this process.
     part_bytes : int, default=67108864
-        Files: how much one task reads, in bytes as the files count them: Parquet before, CSV after compression.
+        For files: bytes that one task reads; uncompressed for Parquet, compressed for CSV.
     on_part : callable, default does nothing
-        Called with the number of parts that are done and of all of them, to show progress.
+        Called with the number of parts done and of all parts, to show progress.
     **options
         Parameters of :class:`~probi.Summary`: ``size``, ``preset``, ``random_state``, ``max_realizations``,
         ``epsilon``, ``delta``, ``audit_size``. Further options of :func:`probi.io.read`: ``layout``, ``features``,
@@ -81,7 +81,7 @@ def summarize(
     Returns
     -------
     Summary
-        Of all parts; ``summary.about["space"]`` says how columns became coordinates, where there were columns.
+        Of all parts; for sources with columns, ``summary.about["space"]`` says how they became coordinates.
 
     Examples
     --------
@@ -96,20 +96,20 @@ def summarize(
     task = Summarize(SummaryConfig.taken_from(n_clusters, options))
     with _computing_on(client):
         parts = parts_of(source, task, part_bytes, options)
-    return finished(tree(parts, task, client, on_part), source, options)
+    return finish(merge_tree(parts, task, client, on_part), source, options)
 
 
-def tree(leaves: list[Delayed], task: Summarize, client: Any, on_part: OnPart) -> bytes:
+def merge_tree(leaves: list[Delayed], task: Summarize, client: Any, on_part: OnPart) -> bytes:
     """Merge neighbours until one is left."""
     parts = leaves
     while len(parts) > 1:
-        parts = [named("merge", merge, [parts[i] for i in group]) for group in groups(len(parts), task.fan_in)]
-    found: bytes = _computed(parts[0], leaves, client, on_part)
-    return found
+        parts = [named_call("merge", merge, [parts[i] for i in group]) for group in groups(len(parts), task.fan_in)]
+    data: bytes = _compute(parts[0], leaves, client, on_part)
+    return data
 
 
 class _Counter(Callback):
-    """Counts parts that a scheduler of this process has done."""
+    """Counts the parts done by a scheduler in this process."""
 
     def __init__(self, leaves: Sequence[Delayed], on_part: OnPart) -> None:
         self._keys, self._n_done, self._on_part = {leaf.key for leaf in leaves}, 0, on_part
@@ -121,8 +121,8 @@ class _Counter(Callback):
             self._on_part(self._n_done, len(self._keys))
 
 
-def _computed(root: Delayed, leaves: Sequence[Delayed], client: Any, on_part: OnPart) -> Any:
-    """Compute what stands at the root, and tell how many leaves are done."""
+def _compute(root: Delayed, leaves: Sequence[Delayed], client: Any, on_part: OnPart) -> Any:
+    """Compute the root, and report how many leaves are done."""
     client = client or _active_client()
     if client is None:
         with _Counter(leaves, on_part):
@@ -130,20 +130,20 @@ def _computed(root: Delayed, leaves: Sequence[Delayed], client: Any, on_part: On
     waiting = as_completed(client.compute([root, *leaves]))
     n_done = 0
     try:
-        # The scheduler keeps what somebody holds: a leaf that has been counted may go when it is merged.
+        # Futures are dropped once counted, so that the scheduler can free a leaf after its merge.
         for future in waiting:
             if future.key == root.key or future.status != "finished":
                 return future.result()
             n_done += 1
             on_part(n_done, len(leaves))
     finally:
-        # After an error, or Ctrl-C, nobody wants the rest. To cancel it would also take what others may hold.
+        # After an error or Ctrl-C the rest is not needed. Released, not cancelled: others may hold the same futures.
         for future in list(waiting.futures):
             future.release()
 
 
 def _active_client() -> Any:
-    """The client that is to compute; None where the user has chosen another scheduler, or there is none."""
+    """The client to compute on; None if the user chose another scheduler, or there is none."""
     chosen = dask.config.get("scheduler", None)
     if hasattr(chosen, "compute"):
         return chosen
@@ -173,20 +173,19 @@ def assign(
     centers : array-like of shape (k, d)
         Coordinates of the centers: ``result.centers``.
     space : Transform or dict, default=None
-        With ``scale``: the scales that the centers were found with, ``summary.about["space"]``. None: they are
-        estimated from this source.
+        With ``scale``: the scales used to find the centers, ``summary.about["space"]``. None: estimated from this
+        source.
     client, part_bytes
-        As in :func:`summarize`; the client is only asked for some first rows of a DataFrame.
+        As in :func:`summarize`; the client only computes the first rows of a DataFrame.
     **reading
-        As in :func:`probi.io.read`, but for ``max_bad``, which has no meaning here: how much is left out is known only
-        when all parts are.
+        As in :func:`probi.io.read`, except ``max_bad``: how many rows are left out is known only after all parts.
 
     Returns
     -------
     dask Array, Bag or DataFrame
-        Labels: for an Array an Array, for a Bag a Bag of arrays. For a DataFrame and files a DataFrame with a row a
-        node: where it begins (files), its id if it has one, its cluster, expected distances to its own center and to
-        the next.
+        Labels: for an Array an Array, for a Bag a Bag of arrays. For a DataFrame and files a DataFrame with one row
+        per node: its first row (files), its id if it has one, its cluster, and its expected distances to its own
+        center and to the next.
 
     Examples
     --------
@@ -198,38 +197,38 @@ def assign(
     >>> on_dask.assign(points, [[-1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]).compute()[:5]
     array([1, 1, 1, 0, 0], dtype=int32)
     """
-    places = np.asarray(centers)
+    centers = np.asarray(centers)
     if isinstance(source, da.Array):
         blocks = Blocks(source, reading)
         group = blocks.group_size
         chunks = (tuple(n // group for n in blocks.array.chunks[0]),)
         return blocks.array.map_blocks(
-            _labels, places, group, chunks=chunks, drop_axis=list(range(1, blocks.array.ndim)), dtype=np.int32,
+            _labels, centers, group, chunks=chunks, drop_axis=list(range(1, blocks.array.ndim)), dtype=np.int32,
             meta=np.empty(0, np.int32),
         )  # fmt: skip
     if isinstance(source, db.Bag):
         check_bag(reading)
-        return source.map(nearest, places)
-    task = Assign((places,))
+        return source.map(nearest, centers)
+    task = Assign((centers,))
     if isinstance(source, dd.DataFrame):
         with _computing_on(client):
             how = how_to_read(source, reading, space)
             leaves = parts_of_frame(source, how, task)
-        empty = task.empty(how.known, 1).drop_columns("row")  # which would be counted in partitions
+        empty = task.empty(how.known, 1).drop_columns("row")  # it would count within partitions
     else:
         files = Files.of(reader_of(source, reading, space), part_bytes)
         leaves, empty = parts_of_files(files, task), task.empty(files.known, len(files.sources))
-    frames = [named("frame", _frame_of, leaf, empty.column_names) for leaf in leaves]
+    frames = [named_call("frame", _frame_of, leaf, empty.column_names) for leaf in leaves]
     return dd.from_delayed(frames, meta=_pandas(empty), verify_meta=False)
 
 
 def _computing_on(client: Any) -> Any:
-    """What is computed of a DataFrame beforehand (first rows, lengths of partitions) is computed there too."""
+    """Also compute the first rows and the partition lengths of a DataFrame on this client."""
     return contextlib.nullcontext() if client is None else dask.config.set(scheduler=client)
 
 
 def _frame_of(data: bytes, names: list[str]) -> Any:
-    return _pandas(table_of_bytes(data).select(names))
+    return _pandas(table_from_bytes(data).select(names))
 
 
 def _pandas(table: Any) -> Any:
@@ -237,7 +236,7 @@ def _pandas(table: Any) -> Any:
 
 
 def _dtype_of_ids(type: Any) -> Any:
-    """What pandas holds as objects Dask takes for text; types of Arrow stay what they are. None: pandas' own."""
+    """Arrow types for what pandas holds as objects, which Dask takes for text. None: pandas' own."""
     is_object = kind.is_date(type) or kind.is_time(type) or kind.is_decimal(type) or kind.is_binary(type)
     return pd.ArrowDtype(type) if is_object or kind.is_large_binary(type) else None
 

@@ -1,4 +1,4 @@
-"""Workers of Dask for ``probi cluster --engine dask``."""
+"""Dask workers for ``probi cluster --engine dask``."""
 
 import logging
 import signal
@@ -10,12 +10,12 @@ from typing import Any
 import dask.system
 from distributed import Client, LocalCluster
 
-from probi.engines._work import Engine, Files, OnPart, Summarize, Task
 from probi.engines.dask.parts import parts_of_files
-from probi.engines.dask.summaries import tree
+from probi.engines.dask.summaries import merge_tree
+from probi.engines.tasks import Engine, Files, OnPart, Summarize, Task
 from probi.errors import InputError
 
-# How long a scheduler is waited for.
+# Timeout for reaching a scheduler.
 CONNECT_SECONDS = 10
 
 
@@ -25,19 +25,19 @@ class _Engine:
     def __init__(self, client: Any) -> None:
         self._client = client
         n_workers = len(client.scheduler_info(-1)["workers"])
-        self.where = f"Dask with {n_workers} worker{'s' * (n_workers != 1)}, {client.dashboard_link}"
+        self.description = f"Dask with {n_workers} worker{'s' * (n_workers != 1)}, {client.dashboard_link}"
 
     def summarize(self, files: Files, task: Summarize, on_part: OnPart) -> bytes:
-        return tree(parts_of_files(files, task), task, self._client, on_part)
+        return merge_tree(parts_of_files(files, task), task, self._client, on_part)
 
     def run(self, files: Files, task: Task, numbers: range) -> list[bytes]:
-        found: list[bytes] = self._client.gather(self._client.compute(parts_of_files(files, task, numbers)))
-        return found
+        results: list[bytes] = self._client.gather(self._client.compute(parts_of_files(files, task, numbers)))
+        return results
 
 
 @contextmanager
 def connected(workers: str | None) -> Iterator[Engine]:
-    """Connect to a scheduler by its address, or start as many workers on this machine; None: one a core."""
+    """Connect to a scheduler by its address, or start that many workers on this machine; None: one per core."""
     if workers is not None and not workers.isdecimal():
         try:
             client = Client(workers, timeout=CONNECT_SECONDS)
@@ -48,8 +48,8 @@ def connected(workers: str | None) -> Iterator[Engine]:
             yield _Engine(client)
         return
     n_workers = int(workers) if workers is not None else dask.system.CPU_COUNT
-    # Processes of one thread each: what is not in kernels holds the interpreter's lock.
-    # What goes wrong on a worker is raised here, in one sentence; its log says it again with a trace.
+    # Processes of one thread each: code outside kernels holds the interpreter lock.
+    # Errors of a worker are raised here in one sentence; its log would repeat them with a traceback.
     with _for_this_process_only(signal.SIGINT):
         local = LocalCluster(
             n_workers=n_workers, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
@@ -60,15 +60,15 @@ def connected(workers: str | None) -> Iterator[Engine]:
 
 @contextmanager
 def _for_this_process_only(number: signal.Signals) -> Iterator[None]:
-    """Start processes that do not get a signal: a terminal sends Ctrl-C to all of them, and each would print a trace.
+    """Start processes that ignore a signal: a terminal sends Ctrl-C to all of them, and each would print a traceback.
 
-    It is blocked meanwhile, which threads and processes inherit, also those that replace a lost worker; here it comes
-    as soon as they have started.
+    The signal is blocked meanwhile. Threads and processes inherit that, including those that replace a lost worker;
+    this process receives it once they have started.
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    resource_tracker.ensure_running()  # or the first process to start would start it, and unblock signals after that
+    resource_tracker.ensure_running()  # else the first process would start it, and that unblocks signals
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
     try:
         yield

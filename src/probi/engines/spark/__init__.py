@@ -1,6 +1,6 @@
-"""probi on Apache Spark: summaries of partitions, made by its executors and merged in a tree.
+"""probi on Apache Spark: executors summarise partitions, and the summaries are merged in a tree.
 
-Needs probi on the executors' Python; nothing else is sent to them but parameters. ::
+The executors' Python needs probi; only parameters are sent to them. ::
 
     from probi.engines import spark as on_spark
 

@@ -13,9 +13,9 @@ from pyspark.ml import Estimator, Model
 from pyspark.sql import DataFrame
 from pyspark.sql.types import IntegerType
 
-from probi.engines._work import Frame, Summarize, finished
-from probi.engines.spark.parts import how_to_read, mapped, together, with_columns
-from probi.engines.spark.summaries import merged_frame
+from probi.engines.spark.parts import colocate_nodes, how_to_read, map_in_arrow, with_columns
+from probi.engines.spark.summaries import merge_frame
+from probi.engines.tasks import Frame, Summarize, finish
 from probi.errors import InputError
 from probi.io.node_assembler import Batch
 from probi.io.rows import FILE
@@ -77,19 +77,19 @@ class SparkPROBI(Estimator):
         given = {"size": self.summary_size, "preset": self.preset, "random_state": self.random_state}
         task = Summarize(SummaryConfig.taken_from(self.n_clusters, given | (self.summary_params or {})))
         how = how_to_read(dataset, self.reading, self.order)
-        data, _ = merged_frame(dataset, how, task, self.order, self.n_partitions)
-        summary = finished(data, dataset, self.reading)
+        data, _ = merge_frame(dataset, how, task, self.order, self.n_partitions)
+        summary = finish(data, dataset, self.reading)
         result = solve(summary, self.n_clusters, n_init=self.n_init, random_state=task.config.seed)
         return SparkPROBIModel(summary, result, how, self.prediction_col, self.order, self.n_partitions)
 
 
 class SparkPROBIModel(Model):
-    """Centers that :class:`SparkPROBI` found; its ``fit`` makes it.
+    """Centers found by ``SparkPROBI.fit``.
 
     Parameters
     ----------
     summary : Summary
-        What is kept of the data.
+        Summary of the data.
     result : Result
         The solution.
     how : Frame
@@ -100,7 +100,7 @@ class SparkPROBIModel(Model):
     Attributes
     ----------
     summary : Summary
-        What is kept of the data: save it, merge it, solve it for fewer clusters.
+        Summary of the data: save it, merge it, or solve it for fewer clusters.
     result : Result
         Centers, cost with its standard error, and the clusters.
 
@@ -134,22 +134,22 @@ class SparkPROBIModel(Model):
         return self.result.centers
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
-        """All columns, and the number of the center of each row's node; rows come in another order."""
+        """All columns, plus the cluster of each row's node; the order of rows changes."""
         if self._prediction_col in dataset.columns:
-            raise InputError(f"There is a column {self._prediction_col!r} already. Name another one: prediction_col.")
-        frame = together(dataset, self._how.known.columns, self._order, self._n_partitions)
+            raise InputError(f"Column {self._prediction_col!r} already exists. Use another prediction_col.")
+        frame = colocate_nodes(dataset, self._how.known.columns, self._order, self._n_partitions)
         schema = with_columns(dataset, IntegerType(), self._prediction_col)
-        return mapped(frame, _Predict(self._how, self.centers, dataset.columns, self._prediction_col), schema)
+        return map_in_arrow(frame, _Predict(self._how, self.centers, dataset.columns, self._prediction_col), schema)
 
 
 class _Predict:
-    """Adds a column with the number of the center of each row's node."""
+    """Adds a column with the cluster of each row's node."""
 
     def __init__(self, how: Frame, centers: Any, names: list[str], column: str) -> None:
         self.how, self.centers, self.names, self.column = how, centers, names, column
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        waiting: deque[pa.Table] = deque()  # the reader adds to its end, on a thread of its own
+        waiting: deque[pa.Table] = deque()  # the reader appends to it on its own thread
         n_before = 0
 
         def tables() -> Iterator[pa.Table]:
@@ -159,13 +159,13 @@ class _Predict:
                 yield table
 
         for batch in self.how.reader(TaskContext.get().partitionId(), tables()).batches():
-            table = _taken(waiting, batch.counts.rows - n_before)
+            table = _take_rows(waiting, batch.counts.rows - n_before)
             labels = self._labels(batch, n_before, len(table))
             n_before = batch.counts.rows
             yield from table.select(self.names).append_column(self.column, labels).combine_chunks().to_batches()
 
     def _labels(self, batch: Batch, n_before: int, n_rows: int) -> pa.Array:
-        """Number of the center of each row; null for those that are in no node."""
+        """Cluster of each row; null for rows in no node."""
         labels = np.zeros(n_rows, np.int32)
         if len(batch.nodes):
             starts = batch.where % FILE - n_before
@@ -177,8 +177,8 @@ class _Predict:
         return pa.array(labels, mask=left_out)
 
 
-def _taken(tables: deque[pa.Table], n_rows: int) -> pa.Table:
-    """So many rows from the front, which are not there any more."""
+def _take_rows(tables: deque[pa.Table], n_rows: int) -> pa.Table:
+    """Remove this many rows from the front and return them."""
     taken = []
     while n_rows > 0:
         table = tables.popleft()

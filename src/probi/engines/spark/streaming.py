@@ -1,4 +1,4 @@
-"""Structured streaming: one summary across micro-batches, each counted once."""
+"""Structured streaming: one summary of all micro-batches, each counted once."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from probi.engines._work import Summarize, opened
 from probi.engines.spark.parts import how_to_read
-from probi.engines.spark.summaries import merged_frame
+from probi.engines.spark.summaries import merge_frame
+from probi.engines.tasks import Summarize, unpack_part
 from probi.errors import InputError
 from probi.io.node_assembler import Counts, check_left_out
 from probi.io.options import Options
@@ -19,22 +19,22 @@ from probi.summary.config import SummaryConfig
 
 
 class StreamingSummary:
-    r"""One summary of a structured stream, kept in a file: give it to ``foreachBatch``.
+    r"""One summary of a structured stream, kept in a file; pass it to ``foreachBatch``.
 
-    Each micro-batch is counted once: the file says which was the last one, and is replaced as a whole, so a batch that
-    the engine repeats after a failure is left out. The query needs a ``checkpointLocation``.
+    Each micro-batch is counted once: the file records the last one and is replaced atomically, so a batch that the
+    engine repeats after a failure is skipped. The query needs a ``checkpointLocation``.
 
     Parameters
     ----------
     path : str or path
-        File of the summary, on the machine of the driver; goes on from it if it is there.
+        File of the summary, on the driver; resumes from it if it exists.
     n_clusters, random_state, order, n_partitions, **options
-        As in :func:`summarize`; ``max_bad`` is the share of all that has arrived, and a batch that exceeds it stops the
-        query. If ``random_state`` is None it is 0, so that a restart goes on as before.
+        As in :func:`summarize`; ``max_bad`` is a share of all rows so far, and a batch that exceeds it stops the query.
+        If ``random_state`` is None it is 0, so that a restart continues the same stream.
 
     Examples
     --------
-    Run it again after a failure, with the same files, and it goes on:
+    After a failure, rerun it with the same files to resume:
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -72,41 +72,41 @@ class StreamingSummary:
 
     @property
     def summary(self) -> Summary:
-        """What has been read so far."""
+        """Summary of all batches so far."""
         if self._summary is None:
             return Summary.from_config(self._config)
         return self._summary.__copy__()
 
     def _check_state(self, summary: Summary) -> None:
         if "stream" not in summary.about:
-            raise InputError(f"{self._path} is a summary, but not of a stream. Name another file.")
+            raise InputError(f"{self._path} is a summary, but not of a stream. Use another file.")
         before, wanted = summary.about["stream"]["seed"], self._config.seed
         for name, value in self._config.shared.items():
             if (known := summary._config.shared[name]) != value:
                 raise InputError(
-                    f"{self._path} has {name} {known!r}, but {value!r} is wanted. Name another file to start anew."
+                    f"{self._path} has {name} {known!r}, but {value!r} was requested. Use another file to start over."
                 )
         if before != wanted:
-            raise InputError(f"{self._path} has the seed {before}, but {wanted} is wanted. Name another file.")
+            raise InputError(f"{self._path} has seed {before}, but {wanted} was requested. Use another file.")
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
-        """Add a micro-batch, unless it has been added already."""
+        """Add a micro-batch, unless it was added before."""
         state = {} if self._summary is None else self._summary.about["stream"]
-        query = _query_of(frame)
+        query = _query_id(frame)
         if state and state["query"] != query:
             raise InputError(
-                f"{self._path} belongs to another query: its batches cannot be told from those of this one. Name "
-                "another file, or the checkpointLocation that belongs to it."
+                f"{self._path} belongs to another query, whose batches have the same numbers. Use another file, or the "
+                "checkpointLocation that belongs to it."
             )
         if state and batch_id <= state["batch"]:
             return
-        # Shard 0 is what there is before the first node, so that an empty batch may come first.
+        # Shard 0 is the empty summary, because the first batch may be empty.
         first = state.get("next_shard", 1)
         summary = self.summary
         space = summary.about.get("space")
-        # Of the whole stream: a batch may be small.
+        # Over the whole stream: a batch may be small.
         counts = Counts(**summary.about.get("counts", {}))
-        new, new_counts, n_parts = self._summarized(frame, first, space)
+        new, new_counts, n_parts = self._summarize(frame, first, space)
         if new is not None:
             summary.merge(new)
             summary.about["space"] = new.about["space"]
@@ -118,21 +118,21 @@ class StreamingSummary:
         summary.save(self._path)
         self._summary = summary
 
-    def _summarized(self, frame: DataFrame, first_shard: int, space: Any) -> tuple[Summary | None, Counts, int]:
-        """Summary of a micro-batch, in the scales of those before, what became of its rows, and its number of shards.
+    def _summarize(self, frame: DataFrame, first_shard: int, space: Any) -> tuple[Summary | None, Counts, int]:
+        """Summary of a micro-batch in the scales of earlier ones, its counts of rows, and its number of shards.
 
-        The summary is None without rows.
+        The summary is None if the batch has no rows.
         """
         if not frame.take(1):
             return None, Counts(), 0
         task = Summarize(self._config.for_shard(first_shard))
         how = how_to_read(frame, self._reading, self._order, space)
-        data, n_parts = merged_frame(frame, how, task, self._order, self._n_partitions)
-        summary, account = opened(data)
-        return summary, account.counts, n_parts
+        data, n_parts = merge_frame(frame, how, task, self._order, self._n_partitions)
+        summary, stats = unpack_part(data)
+        return summary, stats.counts, n_parts
 
 
-def _query_of(frame: DataFrame) -> str | None:
-    """Id of the query whose micro-batch this is; it stays the same when the query is started again."""
-    found: str | None = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-    return found
+def _query_id(frame: DataFrame) -> str | None:
+    """Id of the query of a micro-batch; a restart of the query keeps it."""
+    query: str | None = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+    return query

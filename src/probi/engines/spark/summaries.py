@@ -1,4 +1,4 @@
-"""Summaries and assignments of what Spark holds."""
+"""Summaries and assignments of Spark DataFrames and files."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from pyspark.sql import functions as F  # noqa: N812  as everybody does
 from pyspark.sql.pandas.types import from_arrow_type
 
 from probi.engines import PART_BYTES
-from probi.engines._work import (
+from probi.engines.spark.parts import PARTS, how_to_read, part_row, parts_of_files, parts_of_frame
+from probi.engines.tasks import (
     Assign,
     Files,
     Frame,
     OnPart,
     Summarize,
-    finished,
+    finish,
     groups,
     merge,
     reader_of,
-    table_of_bytes,
+    table_from_bytes,
 )
-from probi.engines.spark.parts import PARTS, how_to_read, part_row, parts_of_files, parts_of_frame
 from probi.errors import InputError, ProbiError
 from probi.summary import Summary
 from probi.summary.config import SummaryConfig
@@ -50,27 +50,27 @@ def summarize(
 ) -> Summary:
     """Summarise a Spark DataFrame, or files that the executors read.
 
-    The number of a partition is the number of its shard, and neighbours are merged in a tree, so the same partitions
-    give the same bytes, whatever the number of executors and the order in which they finish.
+    Each partition is a shard with its number, and neighbours are merged in a tree, so the same partitions give the
+    same bytes, for any number of executors in any order.
 
     Parameters
     ----------
     source : DataFrame or paths
-        Files, folders and patterns are read as in :func:`probi.io.read`, and must be in places that all executors see.
+        Files, folders and patterns as in :func:`probi.io.read`, where all executors can read them.
     n_clusters : int
         Largest number of clusters to solve for later.
     order : str, default=None
-        Column that says in which order the rows of a DataFrame are, needed for the layout "groups". Its values must
-        all be different.
+        Column that gives the order of the rows of a DataFrame, needed for the layout "groups". Its values must be
+        distinct.
     n_partitions : int, default=None
-        Partitions into which the layouts "long" and "groups" bring the rows of a DataFrame, so that those of a node
-        are together. None: ``spark.sql.shuffle.partitions``.
+        Partitions after the shuffle that brings the rows of a node together, in the layouts "long" and "groups".
+        None: ``spark.sql.shuffle.partitions``.
     session : SparkSession, default=None
         For files. None: the active one.
     part_bytes : int, default=67108864
-        Files: how much one task reads, in bytes as the files count them: Parquet before, CSV after compression.
+        For files: bytes that one task reads; uncompressed for Parquet, compressed for CSV.
     on_part : callable, default does nothing
-        Called with the number of parts that are done and of all of them, to show progress.
+        Called with the number of parts done and of all parts, to show progress.
     **options
         Parameters of :class:`~probi.Summary`: ``size``, ``preset``, ``random_state``, ``max_realizations``,
         ``epsilon``, ``delta``, ``audit_size``. Further options of :func:`probi.io.read`: ``layout``, ``features``,
@@ -93,49 +93,49 @@ def summarize(
     task = Summarize(SummaryConfig.taken_from(n_clusters, options))
     if isinstance(source, DataFrame):
         how = how_to_read(source, options, order)
-        data, _ = merged_frame(source, how, task, order, n_partitions, on_part)
+        data, _ = merge_frame(source, how, task, order, n_partitions, on_part)
     else:
         leaves = parts_of_files(Files.of(reader_of(source, options), part_bytes), task, session)
-        data, _ = merged(leaves, task.fan_in, on_part)
-    return finished(data, source, options)
+        data, _ = merge_parts(leaves, task.fan_in, on_part)
+    return finish(data, source, options)
 
 
 # -- merging ----------------------------------------------------------------------------------------------------------
 
 
 class _Merge:
-    """Merges the parts of each group that are in a partition."""
+    """Merges the groups of parts in a partition."""
 
     def __init__(self, fan_in: int) -> None:
         self.fan_in = fan_in
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found: dict[int, list[tuple[int, bytes]]] = {}
+        members: dict[int, list[tuple[int, bytes]]] = {}
         for batch in batches:
             for number, data in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
-                found.setdefault(number // self.fan_in, []).append((number, data))
-        for number, parts in sorted(found.items()):
+                members.setdefault(number // self.fan_in, []).append((number, data))
+        for number, parts in sorted(members.items()):
             yield part_row(number, merge([data for _, data in sorted(parts)]))
 
 
-def merged(leaves: DataFrame, fan_in: int, on_part: OnPart = lambda n_done, n_parts: None) -> tuple[bytes, int]:
-    """Bytes of one summary of all parts, and the number of the parts."""
+def merge_parts(leaves: DataFrame, fan_in: int, on_part: OnPart = lambda n_done, n_parts: None) -> tuple[bytes, int]:
+    """Bytes of the summary of all parts, and the number of parts."""
     leaves = leaves.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        with told_plainly(), watched(leaves.sparkSession, on_part):
+        with plain_errors(), report_progress(leaves.sparkSession, on_part):
             n_parts = int(leaves.agg(F.max("number")).collect()[0][0]) + 1
         parts, n_left = leaves, n_parts
         while n_left > 1:
             n_left = len(list(groups(n_left, fan_in)))
-            together = parts.repartition(n_left, F.floor(F.col("number") / fan_in))
-            parts = together.mapInArrow(_Merge(fan_in), PARTS)
-        with told_plainly():
+            grouped = parts.repartition(n_left, F.floor(F.col("number") / fan_in))
+            parts = grouped.mapInArrow(_Merge(fan_in), PARTS)
+        with plain_errors():
             return bytes(parts.collect()[0].data), n_parts
     finally:
         leaves.unpersist()
 
 
-def merged_frame(
+def merge_frame(
     frame: DataFrame,
     how: Frame,
     task: Summarize,
@@ -143,26 +143,26 @@ def merged_frame(
     n_partitions: int | None,
     on_part: OnPart = lambda n_done, n_parts: None,
 ) -> tuple[bytes, int]:
-    """Bytes of one summary of a DataFrame, and the number of its parts."""
+    """Bytes of the summary of a DataFrame, and its number of parts."""
     with ExitStack() as end:
-        return merged(parts_of_frame(frame, how, task, order, n_partitions, end), task.fan_in, on_part)
+        return merge_parts(parts_of_frame(frame, how, task, order, n_partitions, end), task.fan_in, on_part)
 
 
 @contextmanager
-def told_plainly() -> Iterator[None]:
-    """Raise what a worker found wrong with the data as the same error here, without the trace of the engine."""
+def plain_errors() -> Iterator[None]:
+    """Raise a worker's error about the data here, without the engine's traceback."""
     try:
         yield
     except Exception as error:
-        found = re.search(r"probi\.errors\.(\w+): (.*)", str(error))
-        if found is None or isinstance(error, ProbiError):
+        match = re.search(r"probi\.errors\.(\w+): (.*)", str(error))
+        if match is None or isinstance(error, ProbiError):
             raise
-        raise InputError(found[2].strip()) from None
+        raise InputError(match[2].strip()) from None
 
 
 @contextmanager
-def watched(session: Any, on_part: OnPart) -> Iterator[None]:
-    """Tell how many tasks of the running stages are done."""
+def report_progress(session: Any, on_part: OnPart) -> Iterator[None]:
+    """Report how many tasks of the running stages are done."""
     try:
         tracker = session.sparkContext.statusTracker()
     except Exception:  # Spark Connect has none
@@ -209,32 +209,31 @@ def assign(
     centers : array-like of shape (k, d)
         Coordinates of the centers: ``result.centers``.
     space : Transform or dict, default=None
-        With ``scale``: the scales that the centers were found with, ``summary.about["space"]``. None: they are
-        estimated from this source.
+        With ``scale``: the scales used to find the centers, ``summary.about["space"]``. None: estimated from this
+        source.
     order, n_partitions, session, part_bytes, **reading
-        As in :func:`summarize`, but for ``max_bad``, which has no meaning here: how much is left out is known only when
-        all parts are.
+        As in :func:`summarize`, except ``max_bad``: how many rows are left out is known only after all parts.
 
     Returns
     -------
     DataFrame
-        A row a node: its id if it has one, its cluster, expected distances to its own center and to the next. Of files
-        also where it begins.
+        One row per node: its id if it has one, its cluster, and its expected distances to its own center and to the
+        next. For files also its first row.
 
     Examples
     --------
     >>> from probi.engines import spark as on_spark
     >>> rows = [("a", 0.0), ("a", 1.0), ("b", 9.0), ("b", 9.5), ("c", 9.2)]
     >>> frame = spark.createDataFrame(rows, ["id", "x"])  # spark is the session
-    >>> found = on_spark.assign(frame, [[0.5], [9.2]], layout="long")
-    >>> sorted((row.id, row.cluster) for row in found.collect())
+    >>> assignment = on_spark.assign(frame, [[0.5], [9.2]], layout="long")
+    >>> sorted((row.id, row.cluster) for row in assignment.collect())
     [('a', 0), ('b', 1), ('c', 1)]
     """
     task = Assign((np.asarray(centers),))
     if isinstance(source, DataFrame):
         how = how_to_read(source, reading, order, space)
         leaves = parts_of_frame(source, how, task, order, n_partitions)
-        schema = task.empty(how.known, 1).drop_columns("row").schema  # which would be counted in partitions
+        schema = task.empty(how.known, 1).drop_columns("row").schema  # it would count within partitions
     else:
         files = Files.of(reader_of(source, reading, space), part_bytes)
         leaves, schema = parts_of_files(files, task, session), task.empty(files.known, len(files.sources)).schema
@@ -242,13 +241,13 @@ def assign(
 
 
 def _spark_column(field: Any) -> str:
-    """A column in the language of Spark."""
+    """A column in Spark's schema language."""
     type = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
     return f"`{field.name}` {from_arrow_type(type).simpleString()}"
 
 
 class _Rows:
-    """From the bytes of each part to rows."""
+    """Converts the bytes of each part to rows."""
 
     def __init__(self, names: list[str]) -> None:
         self.names = names
@@ -256,7 +255,7 @@ class _Rows:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for data in batch.column("data"):
-                table = table_of_bytes(data.as_py())
+                table = table_from_bytes(data.as_py())
                 table = table.select(self.names)
                 for j, field in enumerate(table.schema):
                     if pa.types.is_dictionary(field.type):

@@ -1,4 +1,4 @@
-"""Executors of Spark for ``probi cluster --engine spark``."""
+"""Spark executors for ``probi cluster --engine spark``."""
 
 import os
 import sys
@@ -8,9 +8,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from probi.engines._work import Engine, Files, OnPart, Summarize, Task
 from probi.engines.spark.parts import parts_of_files
-from probi.engines.spark.summaries import merged, told_plainly
+from probi.engines.spark.summaries import merge_parts, plain_errors
+from probi.engines.tasks import Engine, Files, OnPart, Summarize, Task
 from probi.errors import InputError
 
 
@@ -20,23 +20,23 @@ class _Engine:
     def __init__(self, session: Any) -> None:
         self._session = session
         context = session.sparkContext
-        self.where = f"Spark {context.version} at {context.master}, {context.uiWebUrl or 'without a web page'}"
+        self.description = f"Spark {context.version} at {context.master}, {context.uiWebUrl or 'no web UI'}"
 
     def summarize(self, files: Files, task: Summarize, on_part: OnPart) -> bytes:
-        return merged(parts_of_files(files, task, self._session), task.fan_in, on_part)[0]
+        return merge_parts(parts_of_files(files, task, self._session), task.fan_in, on_part)[0]
 
     def run(self, files: Files, task: Task, numbers: range) -> list[bytes]:
-        with told_plainly():
+        with plain_errors():
             rows = parts_of_files(files, task, self._session, numbers).collect()
         return [bytes(row.data) for row in sorted(rows, key=lambda row: int(row.number))]
 
 
 @contextmanager
 def connected(workers: str | None) -> Iterator[Engine]:
-    """Connect to a master by its address, or use so many threads of this machine; None: what spark-submit says."""
+    """Connect to a master by its address, or use that many local threads; None: as configured by spark-submit."""
     builder = SparkSession.builder.appName("probi").config("spark.ui.showConsoleProgress", "false")
     if workers is None or workers.isdecimal() or workers.startswith("local"):
-        # In this machine's threads: the Python that runs probi has it, the first in the path may not.
+        # Local executors use this Python, which has probi; the first in the path may not.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if workers is not None:
         builder = builder.master(f"local[{workers}]" if workers.isdecimal() else workers)
@@ -44,7 +44,7 @@ def connected(workers: str | None) -> Iterator[Engine]:
         session = builder.getOrCreate()
     except Exception as error:
         reason = str(error).strip().splitlines()[0]
-        raise InputError(f"Spark cannot be started with --workers {workers}: {reason}") from None
+        raise InputError(f"Cannot start Spark with --workers {workers}: {reason}") from None
     try:
         yield _Engine(session)
     finally:

@@ -11,7 +11,7 @@ from table_files import as_nodes, columns_of, some_nodes, write
 
 import probi.io
 from probi import InputError, Summary
-from probi.engines._work import Assign, Files, Frame, Summarize, groups, merge, opened, reader_of, table_of_bytes
+from probi.engines.tasks import Assign, Files, Frame, Summarize, groups, merge, reader_of, table_from_bytes, unpack_part
 from probi.io.assign import N_SHOWN, assign_all
 from probi.summary.config import SummaryConfig
 
@@ -40,14 +40,14 @@ def files(tmp_path):
 def test_a_tree_of_parts_is_the_summary_of_shards(files):
     parts = [files.run(TASK, number) for number in range(len(files.parts))]
     assert len(parts) > 20
-    summary, account = opened(tree(parts))
+    summary, stats = unpack_part(tree(parts))
     plain = Summary(3, 40, random_state=5)
-    found = [opened(part)[0] for part in parts]
+    found = [unpack_part(part)[0] for part in parts]
     for other in found[1:]:
         found[0].merge(other)
     assert summary.to_bytes() == found[0].to_bytes()
-    assert summary.n_nodes == len(PLAIN) == account.counts.nodes
-    assert account.counts.rows == len(COLUMNS["id"])
+    assert summary.n_nodes == len(PLAIN) == stats.counts.nodes
+    assert stats.counts.rows == len(COLUMNS["id"])
     plain.update(as_nodes(PLAIN))
     assert summary.mass == pytest.approx(plain.mass)
 
@@ -56,7 +56,7 @@ def test_parts_of_one_part_are_the_summary_of_one_process(files, tmp_path):
     whole = files_of(tmp_path / "x.parquet", 1 << 30, layout="long")
     plain = Summary(3, 40, random_state=5)
     plain.update(as_nodes(PLAIN))
-    found, _ = opened(whole.run(TASK, 0))
+    found, _ = unpack_part(whole.run(TASK, 0))
     found.about.clear()
     assert found.to_bytes() == plain.to_bytes()
 
@@ -64,17 +64,17 @@ def test_parts_of_one_part_are_the_summary_of_one_process(files, tmp_path):
 @pytest.mark.parametrize("ids", [np.arange(200), [f"n{i}" for i in range(200)]])
 def test_nodes_that_are_scattered_over_parts_are_noticed(tmp_path, monkeypatch, ids):
     """Neither inside a part nor at the border of two does an id come twice."""
-    monkeypatch.setattr("probi.engines._work.N_COMPARED", 20)
+    monkeypatch.setattr("probi.engines.tasks.N_COMPARED", 20)
     for file in range(4):
         half = slice(100 * (file % 2), 100 * (file % 2) + 100)
         write(tmp_path / f"{file}.parquet", {"id": ids[half], "x": np.arange(100.0) + file}, step=100)
     files = files_of(tmp_path, layout="long")
     parts = [files.run(TASK, number) for number in range(len(files.parts))]
-    assert opened(merge(parts[:2]))[0].n_nodes == 200
-    with pytest.raises(InputError, match=r"Sort the data by the column of ids.*--id-per-file"):
+    assert unpack_part(merge(parts[:2]))[0].n_nodes == 200
+    with pytest.raises(InputError, match=r"Sort the data by id.*--id-per-file"):
         merge([merge(parts[:2]), merge(parts[2:])])
     per_file = files_of(tmp_path, layout="long", id_per_file=True)
-    assert opened(tree([per_file.run(TASK, number) for number in range(4)]))[0].n_nodes == 400
+    assert unpack_part(tree([per_file.run(TASK, number) for number in range(4)]))[0].n_nodes == 400
 
 
 @pytest.mark.slow
@@ -96,7 +96,7 @@ def test_a_node_in_two_parts_that_are_read_apart_is_an_error(tmp_path):
         write(tmp_path / f"{i}.csv", {"id": [i, 1], "x0": [0.0, 1.0], "p": [0.5, 0.5]})
     files = files_of(tmp_path, layout="long")
     parts = [files.run(TASK, number) for number in range(2)]
-    with pytest.raises(InputError, match="node 1 stand in two files"):
+    with pytest.raises(InputError, match="node 1 are in two files"):
         merge(parts)
 
 
@@ -106,7 +106,7 @@ def test_an_empty_part_between_does_not_hide_it(tmp_path):
     (tmp_path / "1.csv").write_text("id,x0,p\n")
     files = files_of(tmp_path, layout="long")
     parts = [files.run(TASK, number) for number in range(len(files.parts))]
-    with pytest.raises(InputError, match="node 1 stand in two files"):
+    with pytest.raises(InputError, match="node 1 are in two files"):
         tree(parts)
 
 
@@ -116,11 +116,11 @@ def test_rejected_rows_come_along_in_order(tmp_path):
     path = write(tmp_path / "x.parquet", columns, step=50)
     files = files_of(path, layout="long", missing="skip-node")
     task = replace(TASK, keeps_rejected=True)
-    _, account = opened(tree([files.run(task, number) for number in range(len(files.parts))]))
+    _, stats = unpack_part(tree([files.run(task, number) for number in range(len(files.parts))]))
     batches = list(probi.io.read(path, layout="long", missing="skip-node").batches())
-    assert list(account.rejected) == [row for batch in batches for row in batch.rejected]
-    assert account.counts == batches[-1].counts
-    _, without = opened(files.run(TASK, 0))
+    assert list(stats.rejected) == [row for batch in batches for row in batch.rejected]
+    assert stats.counts == batches[-1].counts
+    _, without = unpack_part(files.run(TASK, 0))
     assert without.rejected == []
 
 
@@ -130,7 +130,7 @@ def test_a_torn_node_is_noticed_though_one_half_is_left_out(tmp_path, reading):
     (tmp_path / "a.csv").write_text(f"id,x0,p\n1,0,.5\n1,1,.5\n2,{value},.25\n")
     (tmp_path / "b.csv").write_text("id,x0,p\n2,3,.25\n2,4,.5\n3,0,1\n")
     files = files_of(tmp_path, layout="long", features=["x0"], **reading)
-    with pytest.raises(InputError, match="node 2 stand in two files"):
+    with pytest.raises(InputError, match="node 2 are in two files"):
         tree([files.run(TASK, number) for number in range(len(files.parts))])
 
 
@@ -150,7 +150,7 @@ def test_a_worker_in_another_folder_reads_the_same_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "here")
     files = files_of("x.csv")
     monkeypatch.chdir(tmp_path / "there")
-    assert opened(files.run(TASK, 0))[0].n_nodes == 2
+    assert unpack_part(files.run(TASK, 0))[0].n_nodes == 2
     assert str(files.sources[0]) == "x.csv"
 
 
@@ -176,7 +176,7 @@ def test_sums_of_parts_are_the_sums_of_all(files, tmp_path):
     centers = (np.array([[-5.0, 0.0], [5.0, 0.0], [4.0, 1.0]]), np.array([[0.0, 0.0], [0.5, 0.0]]))
     task = Assign(centers)
     expected = assign_all(probi.io.read(tmp_path / "x.parquet", layout="long"), centers)
-    tables = [table_of_bytes(files.run(task, number)) for number in range(len(files.parts))]
+    tables = [table_from_bytes(files.run(task, number)) for number in range(len(files.parts))]
     sums = task.tallies(tables[0])
     for table in tables[1:]:
         for total, tally in zip(sums, task.tallies(table), strict=True):
@@ -194,7 +194,7 @@ def test_scales_are_those_of_the_first_rows_in_every_part(tmp_path):
     path = write(tmp_path / "x.parquet", COLUMNS, step=50)
     reading = {"layout": "long", "scale": "standard"}
     files = files_of(path, **reading)
-    summary, _ = opened(tree([files.run(TASK, number) for number in range(len(files.parts))]))
+    summary, _ = unpack_part(tree([files.run(TASK, number) for number in range(len(files.parts))]))
     reader = probi.io.read(path, **reading)
     list(reader)
     assert summary.about["space"] == json.loads(json.dumps(reader.space.to_json()))
@@ -228,8 +228,8 @@ def test_an_empty_partition_is_an_empty_summary():
     import pyarrow as pa
 
     how = Frame.of(pa.table({"x": [1.0]}), {})
-    summary, account = opened(how.run(TASK, 3, []))
-    assert summary.n_nodes == account.counts.rows == 0
+    summary, stats = unpack_part(how.run(TASK, 3, []))
+    assert summary.n_nodes == stats.counts.rows == 0
 
 
 def test_workers_thin_as_the_task_says(tmp_path):

@@ -1,4 +1,4 @@
-"""What a worker does, whatever engine it belongs to: a part of the data in, the bytes of a summary out."""
+"""The tasks of a worker, for any engine: a part of the data in, the bytes of a summary out."""
 
 import json
 import os
@@ -32,72 +32,72 @@ from probi.validation import warn_of_rounding
 
 Array = NDArray[Any]
 
-# Parts whose assignments are brought together at a time.
+# Parts assigned at a time: this process holds their tables.
 PARTS_AT_ONCE = 64
 
-# Called with the number of parts that are done, and of all.
+# Called with the number of parts done, and of all parts.
 OnPart = Callable[[int, int], None]
 
-# Ids of a part that are compared with those of others, of 8 bytes each.
+# Id hashes (8 bytes each) per part that are compared with those of other parts.
 N_COMPARED = 1000
 
-# Where a worker's account of its part stands in what is said about a summary.
-ACCOUNT = "part"
+# Key in ``Summary.about`` under which a worker sends the statistics of its part.
+PART_STATS = "part"
 
 
-# -- what is to be done with a part -----------------------------------------------------------------------------------
+# -- tasks ------------------------------------------------------------------------------------------------------------
 
 
 class Task(Protocol):
-    """Something to do with a part of the data, whose number is given."""
+    """What to do with one numbered part of the data."""
 
     def __call__(self, reader: Reader, number: int, part: Part | None = None) -> bytes:
-        """Do it with what a reader reads."""
+        """Process what a reader reads."""
         ...
 
 
 @dataclass(frozen=True)
 class Summarize:
-    """Summarise a part of the data, a shard of its own; the shard of the config is that of the first part."""
+    """Summarise a part of the data as a shard; the config has the shard of the first part."""
 
     config: SummaryConfig
-    keeps_rejected: bool = False  # whether rows that are left out come home, for people to look at
+    keeps_rejected: bool = False  # whether rejected rows are sent back, to be listed
 
     @property
     def fan_in(self) -> int:
-        """Neighbouring parts that are merged into one by one worker: those that become one block of a summary."""
+        """Neighbouring parts merged by one task: those that become one block of a summary."""
         return self.config.fan_in
 
     def empty(self, number: int) -> Summary:
-        """Summary for a part."""
+        """Empty summary for a part."""
         return Summary.from_config(self.config.for_shard(self.config.shard + number))
 
     def __call__(self, reader: Reader, number: int, part: Part | None = None) -> bytes:
         """Summarise what a reader reads."""
-        account = PartStats()
+        stats = PartStats()
         seen: Seen | None = None
 
         def note(batch: Batch) -> None:
             nonlocal seen
-            account.note(batch, self.keeps_rejected)
+            stats.note(batch, self.keeps_rejected)
             seen = batch.seen or seen
 
-        summary, account.counts = summarize(reader, self.empty(number), part=part, on_batch=note)
-        account.some_ids = [] if seen is None else seen.smallest(N_COMPARED)
-        return _with_account(summary, account)
+        summary, stats.counts = summarize(reader, self.empty(number), part=part, on_batch=note)
+        stats.some_ids = [] if seen is None else seen.smallest(N_COMPARED)
+        return _pack_part(summary, stats)
 
     def of_nodes(self, batches: Iterable[Nodes], number: int) -> bytes:
-        """Summarise nodes that are in memory."""
+        """Summarise nodes in memory."""
         summary = self.empty(number)
         for nodes in batches:
             summary.update(nodes)
         n = summary.n_nodes
-        return _with_account(summary, PartStats(Counts(n, n, n)))
+        return _pack_part(summary, PartStats(Counts(n, n, n)))
 
 
 @dataclass(frozen=True)
 class Assign:
-    """Assign the nodes of a part; gives an Arrow stream with a row a node, and sums in its metadata."""
+    """Assign the nodes of a part; returns an Arrow stream with one row per node, and sums in its metadata."""
 
     centers: tuple[Array, ...]
 
@@ -111,41 +111,41 @@ class Assign:
         return table_to_bytes(table.replace_schema_metadata({"sums": json.dumps(sums)}))
 
     def empty(self, known: ReaderInfo, n_files: int) -> pa.Table:
-        """What a part without nodes gives."""
+        """The table of a part without nodes."""
         return empty_assignment_table(known.schema, known.columns, [len(c) for c in self.centers], n_files)
 
     def tallies(self, table: pa.Table) -> list[Tally]:
-        """Sums of a part, from what it gave."""
-        found = []
-        for places, sums in zip(self.centers, json.loads(table.schema.metadata[b"sums"]), strict=True):
-            tally = Tally(places, sums["cost"], sums["n_between"], n_nodes=sums["n_nodes"])
+        """Sums of a part, from its table."""
+        tallies = []
+        for centers, sums in zip(self.centers, json.loads(table.schema.metadata[b"sums"]), strict=True):
+            tally = Tally(centers, sums["cost"], sums["n_between"], n_nodes=sums["n_nodes"])
             tally.counts += np.array(sums["counts"])
             tally.restore_between(sums["between"])
-            found.append(tally)
-        return found
+            tallies.append(tally)
+        return tallies
 
 
 def table_to_bytes(table: pa.Table) -> bytes:
-    """A table as an Arrow stream."""
+    """Write a table as an Arrow stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
-def table_of_bytes(data: bytes) -> pa.Table:
-    """A table from :func:`table_to_bytes`."""
+def table_from_bytes(data: bytes) -> pa.Table:
+    """Read what :func:`table_to_bytes` wrote."""
     return pa.ipc.open_stream(data).read_all()
 
 
-# -- summaries on their way -------------------------------------------------------------------------------------------
+# -- summaries as bytes -----------------------------------------------------------------------------------------------
 
 
 @dataclass
 class PartStats:
-    """What became of the rows of a part; where rows of a node share an id, those of its first and last row.
+    """Statistics of a part: counts of rows, rejected rows, and the first and last id where rows of a node share one.
 
-    ``some_ids`` are the smallest hashes of its ids, by which files that are not sorted by their ids are noticed.
+    ``some_ids`` are the smallest hashes of its ids; they reveal files that are not sorted by id.
     """
 
     counts: Counts = field(default_factory=Counts)
@@ -155,7 +155,7 @@ class PartStats:
     some_ids: list[int] = field(default_factory=list)
 
     def note(self, batch: Batch, keeps_rejected: bool) -> None:
-        """Note what came with a batch."""
+        """Add those of a batch."""
         if keeps_rejected:
             self.rejected += batch.rejected
         if batch.edges is not None:
@@ -163,17 +163,17 @@ class PartStats:
             self.last = batch.edges[1]
 
     def add(self, other: "PartStats") -> None:
-        """Add the account of the part that comes next."""
+        """Add those of the next part."""
         if self.last is not None and self.last == other.first:
             raise InputError(
-                f"The rows of node {self.last} stand in two files or partitions that are read apart. Put them into "
-                "one, or read the files with --engine local. If ids start anew in each file, say so: --id-per-file."
+                f"Rows of node {self.last} are in two files or partitions that are read separately. Put them into one, "
+                "or read the files with --engine local. If ids are unique only within a file, use --id-per-file."
             )
         if not set(self.some_ids).isdisjoint(other.some_ids):
             raise InputError(
-                "Rows of the same node are in several files or partitions that are read apart. Sort the data by the "
-                "column of ids, or read the files with --engine local --gather. If ids start anew in each file, say "
-                "so: --id-per-file."
+                "Rows of the same node are in several files or partitions that are read separately. Sort the data by "
+                "id, or read the files with --engine local --gather. If ids are unique only within a file, use "
+                "--id-per-file."
             )
         self.some_ids = sorted([*self.some_ids, *other.some_ids])[:N_COMPARED]
         self.counts += other.counts
@@ -183,7 +183,7 @@ class PartStats:
 
 
 def _first_of_each_kind(rows: list[Rejected]) -> list[Rejected]:
-    """As many as one process would have named."""
+    """As many rows of each kind as one process would list."""
     n_named: Counter[str] = Counter()
     first = []
     for row in rows:
@@ -193,41 +193,41 @@ def _first_of_each_kind(rows: list[Rejected]) -> list[Rejected]:
     return first
 
 
-def _with_account(summary: Summary, account: PartStats) -> bytes:
-    summary.about[ACCOUNT] = asdict(account)
+def _pack_part(summary: Summary, stats: PartStats) -> bytes:
+    summary.about[PART_STATS] = asdict(stats)
     return summary.to_bytes()
 
 
-def opened(data: bytes) -> tuple[Summary, PartStats]:
-    """Summary and account of a part."""
+def unpack_part(data: bytes) -> tuple[Summary, PartStats]:
+    """Summary of a part, and its statistics."""
     summary = Summary.from_bytes(data)
-    entry = summary.about.pop(ACCOUNT)
+    entry = summary.about.pop(PART_STATS)
     rejected = [Rejected(*row) for row in entry["rejected"]]
     return summary, PartStats(Counts(**entry["counts"]), rejected, entry["first"], entry["last"], entry["some_ids"])
 
 
-def finished(data: bytes, source: Any, reading: Mapping[str, Any]) -> Summary:
-    """Summary of all parts; what became of the rows is said about it."""
-    summary, account = opened(data)
-    check_left_out(account.counts, source.options if isinstance(source, Reader) else Options(**reading))
-    if account.counts.normalized:
-        warn_of_rounding(account.counts.normalized, account.counts.nodes)
-    summary.about["counts"] = asdict(account.counts)
+def finish(data: bytes, source: Any, reading: Mapping[str, Any]) -> Summary:
+    """Summary of all parts, with the counts of rows in ``about``; raise if too many rows were left out."""
+    summary, stats = unpack_part(data)
+    check_left_out(stats.counts, source.options if isinstance(source, Reader) else Options(**reading))
+    if stats.counts.normalized:
+        warn_of_rounding(stats.counts.normalized, stats.counts.nodes)
+    summary.about["counts"] = asdict(stats.counts)
     return summary
 
 
 def merge(parts: Sequence[bytes]) -> bytes:
-    """One summary of neighbouring parts, given in their order."""
-    summary, account = opened(parts[0])
+    """Merge the summaries of neighbouring parts, given in order."""
+    summary, stats = unpack_part(parts[0])
     for data in parts[1:]:
-        other, more = opened(data)
+        other, more = unpack_part(data)
         summary.merge(other)
-        account.add(more)
-    return _with_account(summary, account)
+        stats.add(more)
+    return _pack_part(summary, stats)
 
 
 def groups(n_parts: int, fan_in: int) -> Iterator[range]:
-    """Numbers of neighbouring parts that are merged into one."""
+    """Numbers of the parts in each group of neighbours."""
     return (range(start, min(start + fan_in, n_parts)) for start in range(0, n_parts, fan_in))
 
 
@@ -236,65 +236,65 @@ def groups(n_parts: int, fan_in: int) -> Iterator[range]:
 
 @dataclass(frozen=True)
 class Files:
-    """Files and how they are cut into parts: all that a worker needs to read one of them."""
+    """Files cut into parts: all that a worker needs to read one part."""
 
     sources: tuple[Source, ...]
     options: Options
     known: ReaderInfo
     parts: tuple[Part, ...]
     sizes: tuple[int, ...]
-    times: tuple[int, ...]  # of change: what is remembered of a file is not taken for another one
+    times: tuple[int, ...]  # of modification: a cached result of an older version of a file is not reused
 
     @classmethod
     def of(cls, reader: Reader, part_bytes: int) -> "Files":
         """Cut what a reader reads into parts."""
         paths = [source.path for source in reader.sources if source.path is not None and source.path.is_file()]
         if len(paths) < len(reader.sources):
-            raise InputError("Workers cannot share standard input or a pipe. Name files that all of them can read.")
+            raise InputError("Workers cannot share standard input or a pipe. Use files that all of them can read.")
         if reader.options.gather:
-            raise InputError("An engine cannot gather rows that do not stand together. Sort the files by the ids.")
+            raise InputError("An engine cannot gather rows of a node that are not contiguous. Sort the files by id.")
         known = reader.known()
-        # A worker may be in another folder.
+        # A worker may run in another folder.
         sources = [replace(s, path=p.absolute(), name=str(s)) for s, p in zip(reader.sources, paths, strict=True)]
-        stats = [path.stat() for path in paths]
+        file_stats = [path.stat() for path in paths]
         return cls(
             tuple(sources),
             reader.options,
             known,
             tuple(cut(reader, part_bytes)),
-            tuple(found.st_size for found in stats),
-            tuple(found.st_mtime_ns for found in stats),
+            tuple(stat.st_size for stat in file_stats),
+            tuple(stat.st_mtime_ns for stat in file_stats),
         )
 
     def run(self, task: Task, number: int) -> bytes:
-        """Do something with one part, on the worker that reads it."""
+        """Run a task on one part, on the worker that reads it."""
         part = self.parts[number]
         self._check_same(part)
         reader = Reader(self.sources, self.options, self.known)
         return task(reader, number, without_torn_nodes(reader, part))
 
     def _check_same(self, part: Part) -> None:
-        """Raise if the files of a part are not those that were cut: changed since, or others of the same name."""
+        """Raise if the files of a part differ from those that were cut into parts."""
         last = len(self.sources) if part.stop is None else min(part.stop.file + 1, len(self.sources))
         for source, size in zip(self.sources[part.start.file : last], self.sizes[part.start.file : last], strict=True):
-            found = source.size
-            if found != size:
-                what = "does not exist" if found is None else f"has {found:,} bytes instead of {size:,}"
+            size_here = source.size
+            if size_here != size:
+                what = "does not exist" if size_here is None else f"has {size_here:,} bytes instead of {size:,}"
                 raise InputError(
-                    f"{source.path} {what} on {platform.node()}. All workers must see the same files, and nobody may "
-                    "change them meanwhile."
+                    f"{source.path} {what} on {platform.node()}. All workers must see the same files, which must "
+                    "not change during the run."
                 )
 
 
 def reader_of(source: Any, reading: Mapping[str, Any], space: Transform | Mapping[str, Any] | None = None) -> Reader:
-    """Open what a user names for an engine, with coordinates of a space that is known already, if there is one."""
+    """Open the files a user gives to an engine, in the coordinates of a known space if there is one."""
     if isinstance(source, Reader):
         return source
     several = isinstance(source, (list, tuple)) and all(isinstance(entry, (str, os.PathLike)) for entry in source)
     if not several and not isinstance(source, (str, os.PathLike)):
         raise InputError(
-            f"{type(source).__name__} is nothing that this engine holds, nor the name of a file. For data in memory "
-            "use probi.Summary."
+            f"{type(source).__name__} is neither a collection of this engine nor a file name. For data in memory use "
+            "probi.Summary."
         )
     return _in_space(Reader(source, Options(**reading)), space)
 
@@ -306,39 +306,39 @@ def _in_space(reader: Reader, space: Transform | Mapping[str, Any] | None) -> Re
 
 
 def n_first(reading: Mapping[str, Any]) -> int:
-    """Rows at the start of a table by which the roles of its columns are guessed, and scales estimated."""
+    """Rows at the start of a table used to infer the roles of its columns and to estimate scales."""
     return N_ESTIMATED if reading.get("scale", "none") in SCALES[1:] else 1000
 
 
 class Engine(Protocol):
-    """Workers that read files: what ``probi cluster --engine`` needs of them."""
+    """Workers that read files, as ``probi cluster --engine`` uses them."""
 
     def summarize(self, files: Files, task: Summarize, on_part: OnPart) -> bytes:
-        """Bytes of the summary of all parts, with its account."""
+        """Bytes of the summary of all parts, with their statistics."""
         ...
 
     def run(self, files: Files, task: Task, numbers: range) -> list[bytes]:
-        """What a task gives for some parts, in their order."""
+        """Results of a task for some parts, in order."""
         ...
 
     @property
-    def where(self) -> str:
-        """What it is and where it can be watched, for people."""
+    def description(self) -> str:
+        """Name of the engine and address of its dashboard, for the console."""
         ...
 
 
 def assign_parts(
     engine: Engine, files: Files, centers: Sequence[Array], write: Callable[[pa.Table], None], on_part: OnPart
 ) -> list[Tally]:
-    """Assign the nodes of all parts; ``write`` gets a table a part, in their order. Returns the sums of each set.
+    """Assign the nodes of all parts; ``write`` gets one table per part, in order. Returns the sums per set of centers.
 
-    Only some parts are on their way at a time: their tables come to this process.
+    Only some parts are assigned at a time, because this process holds their tables.
     """
-    task = Assign(tuple(np.asarray(places) for places in centers))
-    sums = [Tally(places) for places in task.centers]
+    task = Assign(tuple(map(np.asarray, centers)))
+    sums = [Tally(one) for one in task.centers]
     for numbers in groups(len(files.parts), PARTS_AT_ONCE):
         for data in engine.run(files, task, numbers):
-            table = table_of_bytes(data)
+            table = table_from_bytes(data)
             if table.num_rows:
                 write(table.replace_schema_metadata(None))
             for total, tally in zip(sums, task.tallies(table), strict=True):
@@ -348,7 +348,7 @@ def assign_parts(
 
 
 class Frame(NamedTuple):
-    """A table that comes in partitions: how each of them is read."""
+    """How the partitions of a table are read."""
 
     options: Options
     known: ReaderInfo
@@ -357,24 +357,26 @@ class Frame(NamedTuple):
     def of(
         cls, first: pa.Table, reading: Mapping[str, Any], space: Transform | Mapping[str, Any] | None = None
     ) -> "Frame":
-        """Find out the roles of the columns, by some first rows, and the scales, if the space is not known."""
+        """Infer the roles of the columns from the first rows, and the scales unless the space is known."""
         options = Options(**reading)
         if options.gather:
-            raise InputError("gather is for files: an engine puts the rows of a node together itself.")
+            raise InputError("gather is for files: an engine gathers the rows of a node itself.")
         if options.id_per_file:
-            raise InputError("id_per_file is for files: give the table a column that tells where its rows come from.")
+            raise InputError(
+                "id_per_file is for files: add a column to the table that says which file each row is from."
+            )
         reader = Reader([Source(None, "tables", "the table", [first])], options)
-        if reader.columns.layout == "long":  # rows of a node may stand anywhere
+        if reader.columns.layout == "long":  # rows of a node may be anywhere
             reader = Reader([Source(None, "tables", "the table", [in_order_of_ids(first, reader.columns)])], options)
         return cls(options, _in_space(reader, space).known())
 
     def reader(self, number: int, tables: Iterable[pa.Table]) -> Reader:
-        """Open a partition; an empty one may have no table at all."""
+        """Open a partition; an empty one may have no tables."""
         source = Source(None, "tables", f"partition {number}", _never_empty(tables, self.known.schema))
         return Reader([source], self.options, self.known)
 
     def run(self, task: Task, number: int, tables: Iterable[pa.Table]) -> bytes:
-        """Do something with a partition, on the worker that has it."""
+        """Run a task on a partition, on the worker that has it."""
         return task(self.reader(number, tables), number)
 
 

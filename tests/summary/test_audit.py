@@ -15,7 +15,7 @@ from samples import numbered, random_centers
 from probi import Nodes, expected_cost
 from probi.medians import CERTIFIED_MEDIANS, SPREAD_TOL, certified_medians
 from probi.objective import expected_distances
-from probi.summary.audit import N_PLACES, AuditSample, Surroundings, typical_places, usual_sums
+from probi.summary.audit import N_LOCATIONS, AuditSample, Surroundings, typical_locations, usual_sums
 
 N = 20
 
@@ -94,23 +94,23 @@ def test_sizes_other_than_masses():
 @pytest.mark.parametrize("m", [1, 3])
 def test_distances_go_by_the_nearest_of_more_and_more_places(m, dtype):
     some = uncertain(400, m=m, dtype=dtype)
-    place = np.full(some.n_features, 0.3)
+    location = np.full(some.n_features, 0.3)
     medians = certified_medians(some, SPREAD_TOL)[0].astype(float)
-    places = typical_places(medians[::2], N_PLACES)
-    rows = [[min(math.dist(y, x) for x in places[:n]) for y in medians] for n in range(1, N_PLACES + 1)]
+    locations = typical_locations(medians[::2], N_LOCATIONS)
+    rows = [[min(math.dist(y, x) for x in locations[:n]) for y in medians] for n in range(1, N_LOCATIONS + 1)]
     mass, sums = usual_sums(some.mass, np.array(rows))
-    found = Surroundings(place).measured(some)
-    assert_allclose(found[0], [math.dist(y, place) for y in medians], rtol=1e-12)
+    found = Surroundings(location).distances(some)
+    assert_allclose(found[0], [math.dist(y, location) for y in medians], rtol=1e-12)
     assert_allclose(found[1], np.sum(np.array(rows) * mass / sums[:, None], axis=0), rtol=1e-12)
 
 
 def test_typical_places_are_in_each_of_two_groups():
     rng = np.random.default_rng(0)
     points = rng.normal(size=(255, 2)) + np.where(np.arange(255) < 200, 0.0, 1e9)[:, None]
-    places = typical_places(points, 2)
-    assert_array_equal(places[0], np.median(points, axis=0))
-    assert np.linalg.norm(places[1] - 1e9) < 10.0
-    assert_array_equal(typical_places(np.ones((5, 2)), 3), np.ones((3, 2)))
+    locations = typical_locations(points, 2)
+    assert_array_equal(locations[0], np.median(points, axis=0))
+    assert np.linalg.norm(locations[1] - 1e9) < 10.0
+    assert_array_equal(typical_locations(np.ones((5, 2)), 3), np.ones((3, 2)))
 
 
 @pytest.mark.parametrize(("weight", "factor"), [(1e9, 3.0), (1.0, 1e9)])
@@ -118,12 +118,12 @@ def test_a_node_that_carries_a_sum_does_not_say_what_is_far(weight, factor):
     points = np.random.default_rng(0).normal(size=(400, 2))
     plain = Nodes.from_points(points[1:])
     around = Surroundings(np.zeros(2))
-    usual = around.after(plain, around.measured(plain))
+    usual = around.after(plain, around.distances(plain))
     points[0] = factor
     some = Nodes.from_points(points, np.r_[weight, np.ones(399)])
-    found = around.after(some, around.measured(some))
+    found = around.after(some, around.distances(some))
     assert_allclose([found.mass, found.distance], [usual.mass, usual.distance], rtol=0.1)
-    sizes = found.sizes(some, around.measured(some))
+    sizes = found.sizes(some, around.distances(some))
     assert sizes[0] > 1e6 * sizes[1:].max()
 
 
@@ -132,9 +132,9 @@ def test_where_only_few_nodes_have_a_distance_they_do_say_it():
     points[:2] = 5.0
     some = Nodes.from_points(points)
     around = Surroundings(np.zeros(2))
-    found = around.after(some, around.measured(some))
+    found = around.after(some, around.distances(some))
     assert found.distance == pytest.approx(2 * math.hypot(5.0, 5.0))
-    assert (found.sizes(some, around.measured(some))[:2] > 100.0).all()
+    assert (found.sizes(some, around.distances(some))[:2] > 100.0).all()
 
 
 # -- joining ----------------------------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ def test_an_empty_sample_joins_to_the_other():
 # -- estimates --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sizes", [None, "by mass and place"])
+@pytest.mark.parametrize("sizes", [None, "by mass and location"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_estimate_matches_the_definition(dtype, sizes):
     some = uncertain(dtype=dtype)

@@ -45,7 +45,7 @@ def in_order(n, n_periods_seen=7, seed=0, period=10):
 
 
 def chosen_by_hand(times, period, n_periods, max_ahead=None):
-    """For each node: whether it counts at the end, was late, was set aside; by the plain definition."""
+    """For each node: whether it counts at the end, was late, was too far ahead; by the plain definition."""
     numbers = [time // period for time in times]
     max_ahead = n_periods if max_ahead is None else max_ahead
     late, ahead, latest = [], [], None
@@ -116,7 +116,7 @@ def test_a_clock_from_the_far_future_does_not_empty_the_window():
     assert (found.n_nodes, found.n_late) == (60, 0)
     # An error instead, for those who ask for it: nothing has changed.
     strict = Window.from_bytes(before)
-    with pytest.raises(UserWarning, match="set aside"):  # as the tests' own filter does
+    with pytest.raises(UserWarning, match="skipped"):  # as the tests' own filter does
         strict.update(uncertain(3), [16, 10**9, 17])
     assert strict.to_bytes() == before
 
@@ -240,12 +240,12 @@ def test_a_summary_is_a_copy_and_is_kept_until_the_next_update():
     found = read(nodes, times)
     before = found.to_bytes()
     taken = found.summary()
-    kept = found._found[found.n_periods]
+    kept = found._cache[found.n_periods]
     bytes_of_it = taken.to_bytes()
     taken.update(uncertain(100, seed=5))
     taken.scale(0.5)
     assert found.summary().to_bytes() == bytes_of_it
-    assert found._found[found.n_periods] is kept
+    assert found._cache[found.n_periods] is kept
     assert found.to_bytes() == before
     found.update(uncertain(1), times.max())
     assert found.summary().n_nodes == found.n_nodes
@@ -357,7 +357,7 @@ def test_threads_may_update_at_the_same_time():
         ({"period": 0}, "period is 0"),
         ({"n_periods": 0}, "n_periods is 0"),
         ({"n_periods": 2.0}, "n_periods is 2.0"),
-        ({"n_periods": 2**60}, "more than anyone"),
+        ({"n_periods": 2**60}, "exceeds the limit"),
         ({"size": 7}, "too small"),
         ({"preset": "best"}, "preset is 'best'"),
         ({"epsilon": 0.1}, "only preset"),
@@ -380,7 +380,7 @@ def test_parameters_that_make_no_sense(options, match):
         (uncertain(3), np.nan, "not finite"),
         (uncertain(3), np.ma.masked_array([45, 46, 99999], mask=[0, 0, 1]), "masked"),
         (uncertain(3), np.datetime64("2020"), "times must be numbers"),
-        (uncertain(3, d=3), 45, "3 features, but the window has those of 2"),
+        (uncertain(3, d=3), 45, "3 features, but the window has read nodes with 2"),
     ],
 )
 def test_what_cannot_be_read_changes_nothing(nodes, time, match):
@@ -558,13 +558,13 @@ def test_forged_summaries_are_refused():
     other = summarized(uncertain(5)).to_bytes()
     with pytest.raises(InputError, match="period 2 is not one of its own"):
         Window.from_bytes(forged({}, summaries={2: other}))
-    with pytest.raises(InputError, match="no summary"):
+    with pytest.raises(InputError, match="Not a probi summary"):
         Window.from_bytes(forged({}, summaries={2: b"none"}))
 
 
 def test_a_file_that_is_none(tmp_path):
     (tmp_path / "x").write_bytes(b"a,b\n1,2\n")
-    with pytest.raises(InputError, match=r"x: This is no window"):
+    with pytest.raises(InputError, match=r"x: Not a probi window"):
         Window.load(tmp_path / "x")
 
 

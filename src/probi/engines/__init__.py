@@ -1,4 +1,4 @@
-"""Clusters of machines: each worker summarises its part of the data, and the summaries are merged.
+"""Clusters of machines: each worker summarizes its part of the data, and the summaries are merged.
 
 Only plumbing between an engine that users run (:mod:`probi.engines.dask`, :mod:`probi.engines.spark`) and
 :class:`probi.Summary`. Workers send summaries as bytes.

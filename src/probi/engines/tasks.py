@@ -58,14 +58,14 @@ class Task(Protocol):
 
 @dataclass(frozen=True)
 class Summarize:
-    """Summarise a part of the data as a shard; the config has the shard of the first part."""
+    """Summarize a part of the data as a shard; the config has the shard of the first part."""
 
     config: SummaryConfig
     keeps_rejected: bool = False  # whether rejected rows are sent back, to be listed
 
     @property
     def fan_in(self) -> int:
-        """Neighbouring parts merged by one task: those that become one block of a summary."""
+        """Neighboring parts merged by one task: those that become one block of a summary."""
         return self.config.fan_in
 
     def empty(self, number: int) -> Summary:
@@ -73,7 +73,7 @@ class Summarize:
         return Summary.from_config(self.config.for_shard(self.config.shard + number))
 
     def __call__(self, reader: Reader, number: int, part: Part | None = None) -> bytes:
-        """Summarise what a reader reads."""
+        """Summarize what a reader reads."""
         stats = PartStats()
         seen: Seen | None = None
 
@@ -87,7 +87,7 @@ class Summarize:
         return _pack_part(summary, stats)
 
     def of_nodes(self, batches: Iterable[Nodes], number: int) -> bytes:
-        """Summarise nodes in memory."""
+        """Summarize nodes in memory."""
         summary = self.empty(number)
         for nodes in batches:
             summary.update(nodes)
@@ -217,7 +217,7 @@ def finish(data: bytes, source: Any, reading: Mapping[str, Any]) -> Summary:
 
 
 def merge(parts: Sequence[bytes]) -> bytes:
-    """Merge the summaries of neighbouring parts, given in order."""
+    """Merge the summaries of neighboring parts, given in order."""
     summary, stats = unpack_part(parts[0])
     for data in parts[1:]:
         other, more = unpack_part(data)
@@ -227,7 +227,7 @@ def merge(parts: Sequence[bytes]) -> bytes:
 
 
 def groups(n_parts: int, fan_in: int) -> Iterator[range]:
-    """Numbers of the parts in each group of neighbours."""
+    """Numbers of the parts in each group of neighbors."""
     return (range(start, min(start + fan_in, n_parts)) for start in range(0, n_parts, fan_in))
 
 

@@ -1,4 +1,4 @@
-"""Nodes that wait for a leaf to fill, in arrays that grow: adding one costs a few microseconds."""
+"""Nodes of an unfilled leaf, in arrays that grow: adding a node takes a few microseconds."""
 
 from typing import Any
 
@@ -13,11 +13,11 @@ Array = NDArray[Any]
 
 
 class Buffer:
-    """Copies of nodes, one after the other."""
+    """Copies of nodes in growing arrays."""
 
     def __init__(self) -> None:
-        # Numbers of nodes and of realizations, and what thinning did to all nodes up to here, in one place: what was
-        # added counts from one moment to the next.
+        # Numbers of nodes and realizations, and the thinning totals of the stream up to here. One tuple, so that nodes
+        # are added atomically.
         self._used = (0, 0, NOTHING_LOST)
         self._points: Array = np.empty((0, 0))
         self._probabilities: Array = np.empty(0)
@@ -27,7 +27,7 @@ class Buffer:
 
     @classmethod
     def of(cls, nodes: Nodes | None, thinning: ThinningTotals = NOTHING_LOST) -> "Buffer":
-        """Buffer that holds copies of nodes."""
+        """Buffer with copies of nodes."""
         buffer = cls()
         buffer._used = (0, 0, thinning)
         if nodes is not None and len(nodes):
@@ -44,13 +44,13 @@ class Buffer:
 
     @property
     def thinning(self) -> ThinningTotals:
-        """What thinning did to all nodes of the stream up to here."""
+        """Thinning totals of the stream up to here."""
         return self._used[2]
 
     def append(self, nodes: Nodes, thinning: ThinningTotals | None = None) -> None:
-        """Add copies of nodes; of what the caller does with their arrays afterwards it takes no notice.
+        """Add copies of nodes; the caller may change their arrays afterwards.
 
-        ``thinning`` is what was done up to and with them; None: nothing was done to these.
+        ``thinning`` are the totals including these nodes; None: these were not thinned.
         """
         start, first, before = self._used
         n, r = start + len(nodes), first + nodes.n_realizations
@@ -65,7 +65,7 @@ class Buffer:
         self._used = (n, r, before if thinning is None else thinning)
 
     def _grow(self, like: Nodes, n_nodes: int, n_realizations: int) -> None:
-        """Make room for so many; twice as much as there was, so that adding stays cheap."""
+        """Make room; at least double, so that adding takes amortized constant time."""
         n = max(n_nodes + 1, 2 * len(self._weights), 16)
         r = max(n_realizations + 1, 2 * len(self._points), 16)
         points = np.empty((r, like.n_features), like.dtype)
@@ -82,11 +82,11 @@ class Buffer:
         self._weights, self._totals = weights, totals
 
     def some(self) -> Nodes | None:
-        """What is there; None if there is nothing, not even a number of features."""
+        """All nodes; None if there are none, as the number of features is then unknown."""
         return self.nodes() if len(self) else None
 
     def nodes(self) -> Nodes:
-        """What is there, as views: what is added later stands behind it, so they stay as they are."""
+        """All nodes, as views: later nodes are appended behind them, so they do not change."""
         n, r, _ = self._used
         points = frozen(self._points[:r])
         return Nodes._trusted(

@@ -17,10 +17,10 @@ AUDIT_SIZE = 2500
 
 @dataclass(frozen=True)
 class SummaryConfig:
-    """Parameters of a summary, as in :class:`probi.Summary`; all are checked, and what is not given is filled in.
+    """Parameters of a summary, as in :class:`probi.Summary`, checked and with defaults filled in.
 
-    Engines, windows and the command line pass it on whole: what it does not hold does not shape a summary. The metadata
-    of a field are those of its option on the command line.
+    Engines, windows and the command line pass it on as a whole; nothing else shapes a summary. The metadata of a field
+    describe its command-line option.
     """
 
     n_clusters: int
@@ -62,13 +62,13 @@ class SummaryConfig:
         },
     )
 
-    # Nodes that become one coreset, and coresets of one level that become one of the next; 0: those of the preset.
-    # In the file, so that a summary goes on as it began also where a later version would choose others.
+    # Nodes per leaf, and coresets of one level that become one of the next; 0: as in the preset. Saved in the file, so
+    # that a summary continues as it began even if a later version has other defaults.
     leaf: int = 0
     fan_in: int = 0
 
     def __post_init__(self) -> None:
-        # Not at the top: the command line reads the fields above, and its --help waits for no kernel.
+        # Imported here: the command line reads the fields above, and its --help must not load kernels.
         from probi.coreset.presets import PRESETS
         from probi.validation import check_count
 
@@ -89,7 +89,7 @@ class SummaryConfig:
 
     @classmethod
     def taken_from(cls, n_clusters: Any, options: dict[str, Any]) -> SummaryConfig:
-        """Take the parameters of a summary out of options that hold others too; ``random_state`` gives the seed."""
+        """Remove the parameters of a summary from options; ``random_state`` gives the seed."""
         from probi._random import seed_of
 
         seed = seed_of(options.pop("random_state", None))
@@ -98,16 +98,16 @@ class SummaryConfig:
 
     @cached_property
     def coresets(self) -> Preset:
-        """How coresets are made, and how many nodes they have."""
+        """How coresets are built, and their size."""
         from probi.coreset.presets import PRESETS
 
         return PRESETS[self.preset].of(self.n_clusters, self.size, self.epsilon, self.delta)
 
     def for_shard(self, shard: int) -> SummaryConfig:
-        """The same for another part of the data."""
+        """The same config for another part of the data."""
         return replace(self, shard=shard)
 
     @property
     def shared(self) -> dict[str, Any]:
-        """What summaries must have alike to be merged: all but seed and shard."""
+        """Parameters that summaries must share to be merged: all but seed and shard."""
         return {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.name not in ("seed", "shard")}

@@ -1,7 +1,7 @@
-"""Summaries to and from Arrow: one IPC file, a row a node, readable by anything that reads Arrow.
+"""Summaries as Arrow IPC files with one row per node, readable by any Arrow library.
 
-Parameters and counters stand as JSON in the metadata of the schema, together with a checksum over the whole file, in
-which the checksum itself counts as zeros. It is checked before anything else looks at the bytes.
+Parameters and counters are JSON in the schema metadata, next to a checksum of the whole file, computed with zeros in
+place of the checksum itself. It is verified before the bytes are parsed.
 """
 
 import hashlib
@@ -37,23 +37,23 @@ from probi.validation import (
 Array = NDArray[Any]
 
 FORMAT = 5
-# What older formats do not say: up to format 2 the size of the audit sample was a constant of the program (and sizes of
-# audited nodes were their masses), up to format 4 leaf and fan-in were.
+# Defaults for older formats: up to format 2 the size of the audit sample was a constant (and sizes of audited nodes
+# their masses), up to format 4 leaf and fan-in were.
 BEFORE = {"max_realizations": None, "epsilon": None, "delta": None, "audit_size": 2500, "leaf": 0, "fan_in": 0}
 CHECKSUM = re.compile(rb"probi-sha256:([0-9a-f]{64})")
 NO_CHECKSUM = b"probi-sha256:" + b"0" * 64
 
-# A statistic that is kept, because it was drawn, with the names of its columns. Certified medians are not: on Covertype
-# they took more bytes than the nodes, and they are found again, to the bit, in milliseconds.
+# A statistic that is saved, because it is random, and its columns. Certified medians are not saved: on Covertype they
+# took more bytes than the nodes, and are recomputed, to the bit, in milliseconds.
 KEPT, KEPT_COLUMNS = PAPER_MEDIANS, ("paper_median", "paper_spread")
 
-# Points of real data repeat themselves: a summary of Covertype takes 9 MB instead of 104, in a tenth of a second.
+# Points of real data repeat: a summary of Covertype takes 9 MB instead of 104, in a tenth of a second.
 COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd")
 
-# How far a sum of probabilities in float32 may be from what it was before they were rounded, as a share of it.
+# Relative tolerance for sums of probabilities that were rounded to float32.
 ROUNDING = 1e-4
 
-# In the column "level": nodes that are in no coreset.
+# Values of the column "level" for nodes in no coreset.
 IN_BUFFER, IN_AUDIT = -1, -2
 
 # More levels than a stream of any length can have.
@@ -61,7 +61,7 @@ MAX_LEVELS = 64
 
 
 def summary_to_bytes(config: SummaryConfig, streams: list[Stream], audit: AuditSample, about: dict[str, Any]) -> bytes:
-    """Write the state of a summary, and what its user wants to be known about it."""
+    """Serialize the state of a summary, and the metadata of its user."""
     parts = list(_parts(streams))
     if audit.nodes is not None:
         parts.append((0, IN_AUDIT, audit.nodes))
@@ -106,34 +106,34 @@ def _parts(streams: list[Stream]) -> Iterator[tuple[int, int, Nodes]]:
 def _columns(parts: list[tuple[int, int, Nodes]]) -> dict[str, pa.Array]:
     if not parts:
         return {}
-    alone = [nodes for _, _, nodes in parts]
-    lengths = [len(nodes) for nodes in alone]
+    node_sets = [nodes for _, _, nodes in parts]
+    lengths = [len(nodes) for nodes in node_sets]
     columns = {
         name: pa.array(np.repeat([part[i] for part in parts], lengths).astype(np.int32))
         for i, name in enumerate(("stream", "level"))
     }
-    columns["weight"] = pa.array(np.concatenate([nodes.weights for nodes in alone]))
-    # Those of thinned nodes are the sums before, which rounding sets apart from what their probabilities add up to.
-    columns["total_probability"] = pa.array(np.concatenate([nodes.total_probabilities for nodes in alone]))
-    if any(nodes.known(KEPT) for nodes in alone):
+    columns["weight"] = pa.array(np.concatenate([nodes.weights for nodes in node_sets]))
+    # Thinned nodes keep the sums from before, which differ from those of their probabilities by rounding.
+    columns["total_probability"] = pa.array(np.concatenate([nodes.total_probabilities for nodes in node_sets]))
+    if any(nodes.known(KEPT) for nodes in node_sets):
         for i, name in enumerate(KEPT_COLUMNS):
-            kind = pa.list_(pa.float64(), alone[0].n_features) if name.endswith("median") else pa.float64()
-            columns[name] = pa.concat_arrays([_statistic(nodes, i, kind) for nodes in alone])
-    offsets = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(nodes.offsets) for nodes in alone]))])
-    points = _points(np.concatenate([nodes.points for nodes in alone]))
+            kind = pa.list_(pa.float64(), node_sets[0].n_features) if name.endswith("median") else pa.float64()
+            columns[name] = pa.concat_arrays([_statistic(nodes, i, kind) for nodes in node_sets])
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(nodes.offsets) for nodes in node_sets]))])
+    points = _points(np.concatenate([nodes.points for nodes in node_sets]))
     columns["points"] = pa.LargeListArray.from_arrays(offsets, points)
     columns["probabilities"] = pa.LargeListArray.from_arrays(
-        offsets, pa.array(np.concatenate([nodes.probabilities for nodes in alone]))
+        offsets, pa.array(np.concatenate([nodes.probabilities for nodes in node_sets]))
     )
     return columns
 
 
 def _statistic(nodes: Nodes, i: int, kind: pa.DataType) -> pa.Array:
-    """The i-th array of the statistic that is kept, null where it is not known."""
-    found = nodes.known(KEPT)
-    if found is None:
+    """The i-th array of the saved statistic, null where unknown."""
+    statistic = nodes.known(KEPT)
+    if statistic is None:
         return pa.nulls(len(nodes), kind)
-    value = found[i].astype(np.float64)
+    value = statistic[i].astype(np.float64)
     return _points(value) if value.ndim == 2 else pa.array(value)
 
 
@@ -141,7 +141,7 @@ def _points(points: Array) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(pa.array(points.reshape(-1)), points.shape[1])
 
 
-# -- and back -----------------------------------------------------------------------------------------------------
+# -- reading ------------------------------------------------------------------------------------------------------
 
 
 def summary_from_bytes(data: bytes) -> tuple[SummaryConfig, list[Stream], AuditSample, dict[str, Any]]:
@@ -157,26 +157,26 @@ def summary_from_bytes(data: bytes) -> tuple[SummaryConfig, list[Stream], AuditS
             )
         table.validate(full=True)
         about = header.get("about", {})
-        _require(isinstance(about, dict), "what is said about it is not a JSON object")
+        _require(isinstance(about, dict), "its metadata is not a JSON object")
         return *_state(table.combine_chunks(), header), about
     except pa.ArrowMemoryError as error:
-        # Forged sizes ask for anything.
-        raise InputError(f"The summary asks for more memory than there is: {error}.") from None
+        # Forged sizes may request any amount.
+        raise InputError(f"The summary requires more memory than available: {error}.") from None
     except (InputError, MemoryError):
         raise
     except Exception as error:
-        # A right checksum and wrong content: somebody made it so, and it may fail anywhere.
-        raise InputError(f"This is no summary that probi can read: {error!r}.") from None
+        # Forged content with a valid checksum may fail anywhere.
+        raise InputError(f"Not a valid probi summary: {error!r}.") from None
 
 
 def _check_checksum(data: bytes) -> None:
-    if is_window(data):  # which carries the checksums of its summaries
+    if is_window(data):  # which contains the checksums of its summaries
         raise InputError("This is a Window, not a Summary: probi.Window.load reads it.")
     stated = set(CHECKSUM.findall(data))
     if not stated:
-        raise InputError("This is no summary of probi: it does not carry its checksum.")
+        raise InputError("Not a probi summary: it has no checksum.")
     if stated != {hashlib.sha256(CHECKSUM.sub(NO_CHECKSUM, data)).hexdigest().encode()}:
-        raise InputError("The summary is damaged or incomplete: its checksum does not fit.")
+        raise InputError("The summary is damaged or incomplete: its checksum does not match.")
 
 
 def _state(table: pa.Table, header: dict[str, Any]) -> tuple[SummaryConfig, list[Stream], AuditSample]:
@@ -206,8 +206,8 @@ def _state(table: pa.Table, header: dict[str, Any]) -> tuple[SummaryConfig, list
             streams[s].levels[level].append(nodes)
     n_audited = 0 if audit.nodes is None else len(audit.nodes)
     _require(len(streams) > 0 and start == table.num_rows, "its parts do not add up")
-    _require(n_audited == len(header["audit_keys"]), "the audit sample has not one key a node")
-    _require(n_audited == len(audit.sizes) <= limit + 1, "the audit sample has not one size a node")
+    _require(n_audited == len(header["audit_keys"]), "the audit sample does not have one key per node")
+    _require(n_audited == len(audit.sizes) <= limit + 1, "the audit sample does not have one size per node")
     return config, streams, audit
 
 
@@ -223,7 +223,7 @@ def _config(header: dict[str, Any]) -> dict[str, Any]:
 
 def _require(condition: bool, problem: str) -> None:
     if not condition:
-        raise InputError(f"This is no summary that probi can read: {problem}.")
+        raise InputError(f"Not a valid probi summary: {problem}.")
 
 
 def _stream(
@@ -231,40 +231,40 @@ def _stream(
     thinning: dict[str, Any] | None = None, surroundings: dict[str, Any] | None = None,
     seal: dict[str, int] | None = None,
 ) -> Stream:  # fmt: skip
-    """Stream without its nodes, from what the header says of it."""
-    sealed = Seal(**seal or {})
-    for name, value in (*key.items(), ("n_digested", n_digested), *sealed._asdict().items()):
+    """Stream without its nodes, from its entry in the header."""
+    last_seal = Seal(**seal or {})
+    for name, value in (*key.items(), ("n_digested", n_digested), *last_seal._asdict().items()):
         check_count(name, value, least=0)
     _require(key["height"] <= MAX_LEVELS, f"there is no block of height {key['height']}")
-    n_leaves, part = divmod(n_digested - sealed.n_nodes, config.leaf)
+    n_leaves, part = divmod(n_digested - last_seal.n_nodes, config.leaf)
     _require(key["height"] > 0 or (n_leaves >= 0 and part == 0), "a stream has digested a part of a leaf")
     for name, total in totals.items():
         _require(isinstance(total, float) and 0.0 <= total <= LARGEST, f"{name} is {total!r}")
     thinning = thinning or {}
     for name, total in thinning.items():
-        # Bounds of the spread may be the other way round where medians are not exact; the others are not below 0.
+        # Differences of spreads may be negative where medians are not exact; the others are not.
         least = -LARGEST if name in ("spread_cost", "lower_bound") else 0.0
         _require(isinstance(total, float) and least <= total <= LARGEST, f"{name} is {total!r}")
     return Stream(
         ShardKey(**key), config, n_digested, Totals(**totals), buffer=Buffer.of(None, ThinningTotals(**thinning)),
-        surroundings=_surroundings(surroundings), seal=sealed,
+        surroundings=_surroundings(surroundings), seal=last_seal,
     )  # fmt: skip
 
 
 def _surroundings_to_json(around: Surroundings | None) -> dict[str, Any] | None:
     if around is None:
         return None
-    return {"place": around.place.tolist(), "mass": around.mass, "distance": around.distance}
+    return {"place": around.location.tolist(), "mass": around.mass, "distance": around.distance}
 
 
 def _surroundings(values: dict[str, Any] | None) -> Surroundings | None:
     if values is None:
         return None
-    place = np.array(values["place"], np.float64)
-    _require(place.ndim == 1 and bool((np.abs(place) <= LARGEST).all()), "surroundings have no place")
+    location = np.array(values["place"], np.float64)
+    _require(location.ndim == 1 and bool((np.abs(location) <= LARGEST).all()), "surroundings have no location")
     for name in ("mass", "distance"):
         _require(isinstance(values[name], float) and 0.0 <= values[name] < np.inf, f"{name} is {values[name]!r}")
-    return Surroundings(frozen(place), values["mass"], values["distance"])
+    return Surroundings(frozen(location), values["mass"], values["distance"])
 
 
 def _audit_keys(values: list[float]) -> Array:
@@ -281,38 +281,38 @@ def _audit_sizes(values: list[float]) -> Array:
 
 
 def _read_nodes(table: pa.Table) -> Nodes:
-    """Checked as if a user had given them: kernels trust what they get."""
-    points, probabilities = _column(table, "points"), _column(table, "probabilities")
-    offsets, others = (np.asarray(lists.offsets) for lists in (points, probabilities))
+    """Nodes of a table, checked like user data because kernels trust their input."""
+    points, probability_lists = _column(table, "points"), _column(table, "probabilities")
+    offsets, others = (np.asarray(lists.offsets) for lists in (points, probability_lists))
     offsets, others = offsets - offsets[0], others - others[0]
-    _require(np.array_equal(offsets, others), "nodes have not one probability a point")
-    places = points.flatten()
-    n_features = places.type.list_size
-    flat = frozen(as_floats(_numbers(places.flatten()), "points", 1).reshape(-1, n_features))
-    borders = frozen(check_offsets(offsets, len(flat)))
-    chances = frozen(as_floats(_numbers(probabilities.flatten()), "probabilities", 1, flat.dtype))
+    _require(np.array_equal(offsets, others), "nodes do not have one probability per point")
+    realizations = points.flatten()
+    n_features = realizations.type.list_size
+    flat = frozen(as_floats(_numbers(realizations.flatten()), "points", 1).reshape(-1, n_features))
+    offsets = frozen(check_offsets(offsets, len(flat)))
+    probabilities = frozen(as_floats(_numbers(probability_lists.flatten()), "probabilities", 1, flat.dtype))
     weights = frozen(as_floats(_numbers(_column(table, "weight")), "weights", 1, np.float64))
-    check_weights(weights, len(borders) - 1)
-    # float32 data that became float64 keeps the rounding of its sums.
-    totals = check_probabilities(chances, borders, np.float32)
+    check_weights(weights, len(offsets) - 1)
+    # Data widened from float32 keeps the rounding of its sums.
+    totals = check_probabilities(probabilities, offsets, np.float32)
     if "total_probability" in table.column_names:
         stated = as_floats(_numbers(_column(table, "total_probability")), "total probabilities", 1, np.float64)
-        _require(np.allclose(stated, totals, rtol=ROUNDING, atol=0.0), "total probabilities are no sums")
+        _require(np.allclose(stated, totals, rtol=ROUNDING, atol=0.0), "total probabilities do not match the sums")
         totals = stated
     return Nodes._trusted(
         points=flat,
-        probabilities=chances,
-        offsets=borders,
+        probabilities=probabilities,
+        offsets=offsets,
         weights=weights,
         ids=None,
         total_probabilities=frozen(totals),
-        magnitude=check_points(flat, borders),
+        magnitude=check_points(flat, offsets),
         statistics=_read_statistics(table, n_features),
     )
 
 
 def _column(table: pa.Table, name: str) -> pa.Array:
-    """Column as one array; an empty table may have no chunk."""
+    """Column as one array; an empty table may have no chunks."""
     column = table[name]
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 

@@ -1,4 +1,4 @@
-"""Times as numbers of periods: plain numbers, or dates."""
+"""Period numbers of times, which are plain numbers or dates."""
 
 import math
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from probi.errors import InputError
 from probi.validation import as_array, check_count
 
-# Numbers of periods beyond this are not told apart by float64.
+# Beyond this, float64 does not represent all period numbers.
 MOST = 1 << 52
 
-# Of NumPy's dates, in seconds or in the unit of the period if that is finer: the latest period and the length of a
-# window may each be as far from 0, so that their difference, and the end of the period, still fit in int64.
+# Limit for NumPy dates, in seconds or in the unit of the period if that is finer. The latest period and the length of a
+# window may both reach it: their difference, and the end of the period, still fit in int64.
 FARTHEST = (1 << 62) - 1
 
-# Units of fixed length, in attoseconds. Python's whole numbers convert them; NumPy's own conversions wrap around.
+# Units of fixed length, in attoseconds. Converted with Python integers, because NumPy's conversions wrap around.
 SECOND = 10**18
 UNITS = {
     "W": 604_800 * SECOND,
@@ -39,8 +39,8 @@ UNITS = {
 class Periods:
     """Periods of one length: period number n is the times t with n * length <= t < (n + 1) * length.
 
-    Dates count from the beginning of 1970, UTC. Numbers are exact for whole numbers and for dates; of floating-point
-    times the quotient is rounded down as Python's ``//`` does.
+    Dates count from the beginning of 1970, UTC. Numbers are exact for integers and dates; for floating-point
+    times the quotient is rounded down as by Python's ``//``.
 
     Attributes
     ----------
@@ -51,14 +51,14 @@ class Periods:
 
     @classmethod
     def checked(cls, length: Any) -> "Periods":
-        """Periods of a length that a user gave."""
+        """Periods of a length given by the user."""
         wanted = "a positive number, a timedelta or a timedelta64"
         if isinstance(length, timedelta):
             length = np.timedelta64(length)
         if isinstance(length, np.timedelta64):
             if np.datetime_data(length)[0] in ("Y", "M", "generic") and not np.isnat(length):
-                raise InputError(f"The period is {length!r}, which has no fixed length. Say it in days or seconds.")
-            if not length > np.timedelta64(0):  # nor is NaT
+                raise InputError(f"The period is {length!r}, which has no fixed length. Give it in days or seconds.")
+            if not length > np.timedelta64(0):  # excludes NaT
                 raise InputError(f"The period is {length!r}, but must be {wanted}.")
             periods = cls(_in_coarsest_unit(length))
             if periods.most == 0:
@@ -92,20 +92,20 @@ class Periods:
         if self.of_dates != (values.dtype.kind == "M"):
             period, wanted = ("a timedelta", "dates") if self.of_dates else ("a number", "numbers")
             raise InputError(f"The period is {period}, so times must be {wanted}, but they are {values.dtype}.")
-        if not np.isfinite(values).all():  # nor is NaT
-            raise InputError("A time is missing or not finite. Drop its node, or repair the time.")
+        if not np.isfinite(values).all():  # excludes NaT
+            raise InputError("A time is missing or not finite. Drop its node, or fix the time.")
         if self.of_dates:
             quotients = _whole_quotients(_since_1970(values), self.length)
         elif values.dtype.kind == "f" or isinstance(self.length, float):
-            with np.errstate(all="ignore"):  # infinite or NaN is too far away
+            with np.errstate(all="ignore"):  # the range check below catches inf and NaN
                 quotients = np.floor_divide(values.astype(np.float64), self.length)
         else:
             quotients = np.floor_divide(values.astype(np.int64), self.length)
-        # Not by absolute values: that of the least int64 is negative.
+        # No absolute values: that of the smallest int64 is negative.
         if not (quotients.min() >= -MOST and quotients.max() <= MOST):
-            raise InputError(f"A time is so far away that periods of {self} cannot be told apart there.")
+            raise InputError(f"A time is too far from 0: periods of {self} cannot be told apart there.")
         if not (quotients.min() >= -self.most and quotients.max() <= self.most):
-            raise InputError("A time is so far from 1970 that dates overflow there.")
+            raise InputError("A time is so far from 1970 that dates overflow.")
         return quotients.astype(np.int64)
 
     def start(self, number: int) -> Any:
@@ -123,7 +123,7 @@ class Periods:
         return unit, _attoseconds(self.length) // UNITS[unit]
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
+        """JSON values."""
         if self.of_dates:
             return {"length": int(self.length.astype(np.int64)), "unit": np.datetime_data(self.length)[0]}
         return {"length": self.length, "unit": None}
@@ -135,7 +135,7 @@ class Periods:
         if unit is None:
             return cls.checked(length)
         check_count("length of a period", length)
-        if unit not in list(UNITS):  # a dict would ask for its hash
+        if unit not in list(UNITS):  # a list, because the unit may not be hashable
             raise InputError(f"The unit of the period is {unit!r}, which has no fixed length.")
         if length >= 2**63:
             raise _too_long(length)
@@ -149,7 +149,7 @@ class Periods:
 
 
 def _too_long(length: Any) -> InputError:
-    return InputError(f"The period is {length!r}, which is longer than dates go. Give a shorter one.")
+    return InputError(f"The period is {length!r}, which is longer than the range of dates. Use a shorter one.")
 
 
 def _attoseconds(span: Any) -> int:
@@ -159,16 +159,16 @@ def _attoseconds(span: Any) -> int:
 
 
 def _in_coarsest_unit(length: Any) -> Any:
-    """The same span, as 1 hour and not as 3,600,000,000 microseconds."""
+    """The same span in the coarsest unit: 1 hour, not 3,600,000,000 microseconds."""
     whole = _attoseconds(length)
-    unit: Any = next(unit for unit in UNITS if unit != "W" and whole % UNITS[unit] == 0)  # a week is said as 7 days
+    unit: Any = next(unit for unit in UNITS if unit != "W" and whole % UNITS[unit] == 0)  # a week is shown as 7 days
     if whole // UNITS[unit] >= 2**63:
         raise _too_long(length)
     return np.timedelta64(whole // UNITS[unit], unit)
 
 
 def _as_times(times: Any) -> NDArray[Any]:
-    """An array of whole numbers, floats or dates."""
+    """An array of integers, floats or dates."""
     values = as_array(times, "times")
     if values.dtype == object:
         flat = [_as_date(value) if isinstance(value, datetime) else value for value in values.ravel()]
@@ -182,40 +182,40 @@ def _as_times(times: Any) -> NDArray[Any]:
 
 
 def _as_date(time: datetime) -> Any:
-    """A date of NumPy, in UTC; one that has no zone is taken for UTC."""
-    if time != time:  # pandas' NaT is a datetime, too
+    """NumPy date in UTC; a date without a time zone is UTC."""
+    if time != time:  # pandas' NaT is a datetime too
         return np.datetime64("NaT")
-    # Shifted as a date of NumPy: Python's own end with the years 1 and 9999.
+    # Shifted as a NumPy date: Python's are limited to the years 1 to 9999.
     return np.datetime64(time.replace(tzinfo=None)) - np.timedelta64(time.utcoffset() or timedelta(0))
 
 
 def _since_1970(dates: NDArray[Any]) -> NDArray[Any]:
-    """Dates as spans of time in their own unit; months and years, which have none, in days."""
+    """Dates as spans since 1970 in their own unit; months and years, which have no fixed length, in days."""
     unit, multiple = np.datetime_data(dates.dtype)
     if unit == "generic":
-        raise InputError("Times are dates of no unit. Give them as datetime64[s], for example.")
+        raise InputError("Dates have no unit. Give them as datetime64[s], for example.")
     if unit in ("Y", "M"):
         if _largest(dates) * multiple * (366 if unit == "Y" else 31) > FARTHEST:
-            raise InputError("A time is so far from 1970 that dates overflow there.")
+            raise InputError("A time is so far from 1970 that dates overflow.")
         dates = dates.astype("M8[D]")
     spans: NDArray[Any] = dates.view(dates.dtype.str.replace("M8", "m8"))
     return spans
 
 
 def _largest(values: NDArray[Any]) -> int:
-    """Largest absolute value of whole numbers."""
+    """Largest absolute value of integers."""
     whole = values.astype(np.int64)
     return max(abs(int(whole.min())), abs(int(whole.max())))
 
 
 def _whole_quotients(spans: NDArray[Any], length: Any) -> NDArray[np.int64]:
-    """Quotients of spans of time, rounded down; NumPy's own would wrap around where units are far apart."""
+    """Quotients of time spans, rounded down; NumPy's division wraps around if units are far apart."""
     unit, multiple = np.datetime_data(spans.dtype)
     one, divisor = multiple * UNITS[unit], _attoseconds(length)
     common = math.gcd(one, divisor)
     factor, divisor = one // common, divisor // common
     if max(1, _largest(spans)) * factor >= 2**63 - 1:
-        raise InputError("Times and period have units so far apart that they overflow. Give both in seconds.")
-    # A divisor beyond int64 is larger than all times; so is its largest number.
+        raise InputError("The units of times and period are so far apart that they overflow. Give both in seconds.")
+    # A divisor beyond int64 exceeds all times; so does the largest int64.
     quotients: NDArray[np.int64] = np.floor_divide(spans.astype(np.int64) * factor, min(divisor, 2**63 - 1))
     return quotients

@@ -1,7 +1,7 @@
-"""Merge & reduce over one stream of nodes: what has been read becomes a few coresets, by level.
+"""Merge & reduce over one stream of nodes: the nodes read become a few coresets per level.
 
-Everything here happens at leaf borders, a leaf being a fixed number of nodes, and random numbers are keyed by stream
-and leaf. So neither the split into batches nor the number of threads nor their timing changes a bit of the result.
+All work happens when a leaf, a fixed number of nodes, is full, and random numbers are keyed by stream and leaf. So the
+result does not depend on the split into batches, the number of threads or their timing.
 """
 
 import math
@@ -26,10 +26,10 @@ from probi.validation import frozen
 
 Floats = NDArray[np.float64]
 
-# Leaves that are worked on before their coresets are taken together, by as many threads as there are.
+# Leaves processed in parallel before their coresets are merged; bounds memory.
 LEAVES_AT_ONCE = 16
 
-# What random numbers are for, as part of their keys.
+# Purposes of random numbers, as part of their keys.
 AUDIT, REDUCE, FINAL, COLLAPSE, THIN = range(5)
 
 
@@ -60,10 +60,10 @@ class Totals(NamedTuple):
 
 
 class ShardKey(NamedTuple):
-    """Which stream this is: what tells its random numbers from those of others.
+    """Identity of a stream, which keys its random numbers.
 
-    A height above 0 is not one stream but a block of fan_in ** height neighbouring shards, the ``number``-th of them. A
-    generation above 0 is what was added to a summary after its streams had become a block.
+    A height above 0 means a block of fan_in ** height neighboring shards, the ``number``-th of them. A generation
+    above 0 means nodes added to a summary after its streams had become a block.
     """
 
     number: int
@@ -77,21 +77,21 @@ class ShardKey(NamedTuple):
 
     @property
     def numbers(self) -> tuple[int, int, int]:
-        """What tells its coresets from those of other streams of a summary."""
+        """Key without the seed, which tells the coresets of the streams of a summary apart."""
         return self.number, self.height, self.generation
 
 
 class Seal(NamedTuple):
-    """Where a stream was reduced to one coreset before it went on; all zeros if it never was.
+    """Point at which a stream was reduced to one coreset; all zeros if it never was.
 
     Attributes
     ----------
     n_nodes : int
-        Nodes that the coreset stands for.
+        Nodes that the coreset represents.
     leaf : int
         Number of the first leaf after it.
     level : int
-        Level at which it stands.
+        Level of the coreset.
     """
 
     n_nodes: int = 0
@@ -103,7 +103,7 @@ NEVER_SEALED = Seal()
 
 
 class _Digest(NamedTuple):
-    """All that is known of a leaf."""
+    """Results for one leaf."""
 
     nodes: Nodes
     coreset: Nodes
@@ -114,7 +114,7 @@ class _Digest(NamedTuple):
 
 @dataclass(eq=False)
 class Stream:
-    """State of one stream: coresets by level, and nodes that do not fill a leaf yet.
+    """State of one stream: coresets by level, and the nodes of the unfilled leaf.
 
     Attributes
     ----------
@@ -123,14 +123,14 @@ class Stream:
     n_digested : int
         Nodes of full leaves, and those before a seal.
     totals : Totals
-        Over those.
+        Over these nodes.
     levels : list of lists of Nodes
-        Coresets; one of level l stands for fan_in ** l leaves.
+        Coresets; one of level l represents fan_in ** l leaves.
     buffer : Buffer
     surroundings : Surroundings or None
         Of full leaves; None while there are none.
     seal : Seal
-        The last time that it was sealed.
+        The last time it was sealed.
     """
 
     key: ShardKey
@@ -141,34 +141,34 @@ class Stream:
     buffer: Buffer = field(default_factory=Buffer)
     surroundings: Surroundings | None = None
     seal: Seal = NEVER_SEALED
-    _waiting: Nodes | None = None
+    _buffered: Nodes | None = None
 
     def updated(self, nodes: Nodes, audit: AuditSample) -> tuple["Stream", AuditSample]:
-        """Read nodes; return the stream after them, and the audit sample with those of full leaves.
+        """Read nodes; return the stream after them, and the audit sample including those of full leaves.
 
-        As long as the buffer does not fill the stream is the same one; else a new one, and nothing happened to this.
+        While the leaf does not fill, returns this stream, updated; else a new one, and this one is unchanged.
         """
         leaf = self.config.leaf
-        waiting = len(self.buffer)
-        nodes, thinning = self._thinned(nodes)
-        if waiting + len(nodes) < leaf:
+        buffered = len(self.buffer)
+        nodes, thinning = self._thin(nodes)
+        if buffered + len(nodes) < leaf:
             self.buffer.append(nodes, thinning)
             return self, audit
-        n_leaves = (waiting + len(nodes)) // leaf
+        n_leaves = (buffered + len(nodes)) // leaf
         number = self._leaf_number
         levels, totals = [list(level) for level in self.levels], self.totals
-        around = self.surroundings or Surroundings.around(self._leaf(nodes, 0))
+        surroundings = self.surroundings or Surroundings.of(self._leaf(nodes, 0))
         for start in range(0, n_leaves, LEAVES_AT_ONCE):
             pieces = [(i, i + 1) for i in range(start, min(start + LEAVES_AT_ONCE, n_leaves))]
-            for digest in _parallel.run(self._digest, pieces, nodes, number, around):
+            for digest in _parallel.run(self._digest, pieces, nodes, number, surroundings):
                 totals = totals.plus(digest.totals)
                 _place(levels, 0, digest.coreset)
-                around = around.after(digest.nodes, digest.distances)
-                audit = audit.added(digest.nodes, digest.uniforms, around.sizes(digest.nodes, digest.distances))
-            self._take_together(levels, number + pieces[-1][1])
-        rest = Buffer.of(nodes[n_leaves * leaf - waiting :], thinning)
+                surroundings = surroundings.after(digest.nodes, digest.distances)
+                audit = audit.added(digest.nodes, digest.uniforms, surroundings.sizes(digest.nodes, digest.distances))
+            self._merge_full_groups(levels, number + pieces[-1][1])
+        rest = Buffer.of(nodes[n_leaves * leaf - buffered :], thinning)
         n_digested = self.n_digested + n_leaves * leaf
-        return Stream(self.key, self.config, n_digested, totals, levels, rest, around, self.seal), audit
+        return Stream(self.key, self.config, n_digested, totals, levels, rest, surroundings, self.seal), audit
 
     @property
     def n_nodes(self) -> int:
@@ -177,52 +177,52 @@ class Stream:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all nodes read are kept as they came, but for thinning on arrival.
+        """Whether all nodes read are kept unchanged, except for thinning on arrival.
 
-        The number of nodes that are kept cannot tell: in theory a reduce may keep every node with fewer realizations.
-        Leaves have at least twice ``size`` nodes, so no more than ``size`` that are digested are those of shards that
-        were taken together as they were.
+        The number of nodes kept does not tell: in preset "theory" a reduce may keep every node with fewer
+        realizations. Leaves have at least twice ``size`` nodes, so at most ``size`` digested nodes means small shards
+        that were merged without a reduce.
         """
         return self.n_digested <= self.config.coresets.size
 
     @property
     def thinning(self) -> ThinningTotals:
-        """What thinning did to the nodes read."""
+        """Thinning totals of the nodes read."""
         return self.buffer.thinning
 
-    def _thinned(self, nodes: Nodes) -> tuple[Nodes, ThinningTotals]:
-        """Nodes with as many realizations as may be kept, and what that did to all nodes read up to them."""
-        most = self.config.max_realizations
-        if most is None or np.diff(nodes.offsets).max() <= most:
+    def _thin(self, nodes: Nodes) -> tuple[Nodes, ThinningTotals]:
+        """Nodes thinned to the allowed number of realizations, and the thinning totals including them."""
+        limit = self.config.max_realizations
+        if limit is None or np.diff(nodes.offsets).max() <= limit:
             return nodes, self.thinning
-        found, thin = nodes.thinned(most, int(self.key.random(THIN).integers(2**64, dtype=np.uint64)), self.n_nodes)
-        lost = np.flatnonzero(found.spreads[:, 0] >= 0.0)
+        drawn, thin = nodes.thinned(limit, int(self.key.random(THIN).integers(2**64, dtype=np.uint64)), self.n_nodes)
+        lost = np.flatnonzero(drawn.spreads[:, 0] >= 0.0)
         differences = np.zeros((2, len(nodes)))
         _, spreads, lower = certified_medians(thin.take(lost), SPREAD_TOL)
-        differences[:, lost] = found.spreads[lost].T - [spreads, lower]
+        differences[:, lost] = drawn.spreads[lost].T - [spreads, lower]
         weights = nodes.weights
         return thin, self.thinning.then(
-            weights**2 * found.variances, weights * found.moved, *(nodes.mass * differences), weights * found.biases
+            weights**2 * drawn.variances, weights * drawn.moved, *(nodes.mass * differences), weights * drawn.biases
         )
 
     @property
     def _leaf_number(self) -> int:
-        """Number of the leaf that the buffer is going to fill."""
+        """Number of the unfilled leaf."""
         return self.seal.leaf + (self.n_digested - self.seal.n_nodes) // self.config.leaf
 
     def _leaf(self, nodes: Nodes, i: int) -> Nodes:
-        """Nodes of the i-th leaf of what waits in the buffer and the given nodes."""
-        leaf, waiting = self.config.leaf, len(self.buffer)
-        part = without_statistics(nodes[max(0, i * leaf - waiting) : (i + 1) * leaf - waiting])
-        return Nodes.concat([self.buffer.nodes(), part]) if i == 0 and waiting else part
+        """Nodes of the i-th leaf of the buffer followed by the given nodes."""
+        leaf, buffered = self.config.leaf, len(self.buffer)
+        part = without_statistics(nodes[max(0, i * leaf - buffered) : (i + 1) * leaf - buffered])
+        return Nodes.concat([self.buffer.nodes(), part]) if i == 0 and buffered else part
 
-    def _digest(self, nodes: Nodes, number: int, around: Surroundings, i: int, _: int) -> _Digest:
-        """Work on the i-th leaf of what waits in the buffer and the given nodes."""
+    def _digest(self, nodes: Nodes, number: int, surroundings: Surroundings, i: int, _: int) -> _Digest:
+        """Process the i-th leaf of the buffer followed by the given nodes."""
         part = self._leaf(nodes, i)
         return _Digest(
             nodes=part,
             totals=Totals.of(part),
-            distances=around.measured(part),
+            distances=surroundings.distances(part),
             uniforms=self._uniforms(number + i, len(part)),
             coreset=self._reduce([part], self.key.random(REDUCE, 0, number + i), 0, number + i, *self.key.numbers),
         )
@@ -231,102 +231,105 @@ class Stream:
         return self.config.coresets.reduce(nonempty(parts), rng, *numbers)
 
     def _uniforms(self, leaf_number: int, n: int) -> Floats:
-        """Random numbers in (0, 1] for the nodes of a leaf, or its first n."""
+        """Random numbers in (0, 1] for the first n nodes of a leaf."""
         return 1.0 - self.key.random(AUDIT, leaf_number).random(n)
 
-    def _take_together(self, levels: list[list[Nodes]], n_leaves: int) -> None:
-        """Make one coreset of fan_in of the same level, as long as there are so many."""
+    def _merge_full_groups(self, levels: list[list[Nodes]], n_leaves: int) -> None:
+        """Reduce every group of fan_in coresets of a level to one of the next level."""
         fan_in, seal, level = self.config.fan_in, self.seal, 0
         n_ever = n_leaves - seal.leaf
         while level < len(levels):
-            # Coresets of this level that there have ever been since the seal, and groups of them. Numbers of groups
-            # before the seal are below that of its leaf.
+            # Coresets of this level ever made since the seal, and groups of them. Groups before the seal have numbers
+            # below that of its leaf.
             n_ever += level == seal.level and seal.n_nodes > 0
             full, n_ever = len(levels[level]) // fan_in, n_ever // fan_in
             first_new = seal.leaf + n_ever - full
             pieces = [(i, i + 1) for i in range(full)]
-            for coreset in _parallel.run(self._group, pieces, levels[level], level + 1, first_new):
+            for coreset in _parallel.run(self._reduce_group, pieces, levels[level], level + 1, first_new):
                 _place(levels, level + 1, coreset)
             levels[level] = levels[level][full * fan_in :]
             level += 1
 
-    def _group(self, coresets: list[Nodes], level: int, first_new: int, i: int, _: int) -> Nodes:
-        """Make a coreset of a level of the i-th fan_in coresets of the level below."""
+    def _reduce_group(self, coresets: list[Nodes], level: int, first_new: int, i: int, _: int) -> Nodes:
+        """Reduce the i-th group of coresets to one of the given level."""
         group = coresets[i * self.config.fan_in : (i + 1) * self.config.fan_in]
         number = first_new + i
         return self._reduce(group, self.key.random(REDUCE, level, number), level, number, *self.key.numbers)
 
-    # -- what it says about the nodes read so far -------------------------------------------------------------------
+    # -- state of the nodes read so far -----------------------------------------------------------------------------
 
-    def waiting(self) -> Nodes | None:
-        """Nodes in the buffer, with their medians; made once for a state."""
+    def buffered(self) -> Nodes | None:
+        """Nodes in the buffer, with their medians; computed once per state."""
         if len(self.buffer) == 0:
             return None
-        if self._waiting is None or len(self._waiting) != len(self.buffer):
-            self._waiting = measured(self.buffer.nodes())
-        return self._waiting
+        if self._buffered is None or len(self._buffered) != len(self.buffer):
+            self._buffered = measured(self.buffer.nodes())
+        return self._buffered
 
     def retained(self) -> Retained:
-        """Coresets of all levels, and what waits in the buffer: together a coreset of all nodes read."""
+        """Coresets of all levels and the nodes in the buffer: together a coreset of all nodes read."""
         coresets = [coreset for level in reversed(self.levels) for coreset in level]
-        return Retained(coresets, self.waiting(), self.key.random(FINAL, self.n_nodes))
+        return Retained(coresets, self.buffered(), self.key.random(FINAL, self.n_nodes))
 
     @property
     def n_retained(self) -> int:
         """Nodes kept."""
         return len(self.buffer) + sum(len(coreset) for level in self.levels for coreset in level)
 
-    def with_waiting(self, audit: AuditSample) -> AuditSample:
+    def with_buffered(self, audit: AuditSample) -> AuditSample:
         """Audit sample with the nodes in the buffer."""
-        waiting = self.waiting()
-        if waiting is None:
+        buffered = self.buffered()
+        if buffered is None:
             return audit
-        around = self.surroundings or Surroundings.around(waiting)
-        distances = around.measured(waiting)
-        sizes = around.after(waiting, distances).sizes(waiting, distances)
-        return audit.added(waiting, self._uniforms(self._leaf_number, len(waiting)), sizes)
+        surroundings = self.surroundings or Surroundings.of(buffered)
+        distances = surroundings.distances(buffered)
+        sizes = surroundings.after(buffered, distances).sizes(buffered, distances)
+        return audit.added(buffered, self._uniforms(self._leaf_number, len(buffered)), sizes)
 
-    def sealed(self, coreset: Nodes) -> "Stream":
-        """The same stream with all that was read as one coreset; the buffer must be in the audit sample already."""
-        waiting, around = self.waiting(), self.surroundings
-        if waiting is not None:
-            around = around or Surroundings.around(waiting)
-            around = around.after(waiting, around.measured(waiting))
+    def seal_with(self, coreset: Nodes) -> "Stream":
+        """The same stream with one coreset for all nodes read; the audit sample must already include the buffer."""
+        buffered, surroundings = self.buffered(), self.surroundings
+        if buffered is not None:
+            surroundings = surroundings or Surroundings.of(buffered)
+            surroundings = surroundings.after(buffered, surroundings.distances(buffered))
         level = max(0, len(self.levels) - 1)
-        seal = Seal(self.n_nodes, self._leaf_number + (waiting is not None), level)
-        if self.key.height > 0:  # a block, which does not go on
+        seal = Seal(self.n_nodes, self._leaf_number + (buffered is not None), level)
+        if self.key.height > 0:  # a block, which reads no more nodes
             seal = NEVER_SEALED
         levels: list[list[Nodes]] = []
         _place(levels, level, coreset)
         buffer = Buffer.of(None, self.thinning)
-        return Stream(self.key, self.config, self.n_nodes, self.all_totals(), levels, buffer, around, seal)
+        return Stream(self.key, self.config, self.n_nodes, self.all_totals(), levels, buffer, surroundings, seal)
 
     def all_totals(self) -> Totals:
         """Sums over all nodes read."""
-        waiting = self.waiting()
-        return self.totals if waiting is None else self.totals.plus(Totals.of(waiting))
+        buffered = self.buffered()
+        return self.totals if buffered is None else self.totals.plus(Totals.of(buffered))
 
     def scaled(self, factor: float) -> "Stream":
         """The same stream with all weights multiplied."""
         changed = self._with_each(lambda nodes: nodes.with_weights(nodes.weights * factor))
         rescaled = self.thinning.scaled(factor)
-        around = self.surroundings and self.surroundings.scaled(factor)
+        surroundings = self.surroundings and self.surroundings.scaled(factor)
         buffer = Buffer.of(changed.buffer.some(), rescaled)
-        return replace(changed, totals=self.totals.scaled(factor), buffer=buffer, surroundings=around)
+        return replace(changed, totals=self.totals.scaled(factor), buffer=buffer, surroundings=surroundings)
 
-    def widened(self) -> "Stream":
+    def widen(self) -> "Stream":
         """The same stream in float64."""
-        return self._with_each(widened)
+        return self._with_each(widen)
 
     def copy(self) -> "Stream":
-        """The same stream, with a buffer of its own; coresets never change and are shared."""
+        """Copy of the stream with its own buffer; coresets never change and are shared."""
         return self._with_each(lambda nodes: nodes)
 
     def _with_each(self, change: Callable[[Nodes], Nodes]) -> "Stream":
         some = self.buffer.some()
         buffer = Buffer.of(None if some is None else change(some), self.thinning)
         return replace(
-            self, _waiting=None, levels=[[change(coreset) for coreset in level] for level in self.levels], buffer=buffer
+            self,
+            _buffered=None,
+            levels=[[change(coreset) for coreset in level] for level in self.levels],
+            buffer=buffer,
         )
 
     @property
@@ -341,11 +344,11 @@ class Stream:
 
 
 def without_statistics(nodes: Nodes) -> Nodes:
-    """The same nodes without ids and without what may be known of them, as they would come out of the buffer."""
+    """The same nodes without ids and cached statistics, as the buffer returns them."""
     return Nodes._trusted(**nodes._parts() | {"ids": None, "statistics": {}})
 
 
-def widened(nodes: Nodes) -> Nodes:
+def widen(nodes: Nodes) -> Nodes:
     """The same nodes as float64."""
     if nodes.dtype == np.float64:
         return nodes
@@ -359,8 +362,8 @@ def _place(levels: list[list[Nodes]], level: int, coreset: Nodes) -> None:
     levels[level].append(coreset)
 
 
-def collapsed(streams: list[Stream]) -> Stream:
-    """One block of fan_in neighbouring streams or blocks: one coreset of what they keep."""
+def collapse(streams: list[Stream]) -> Stream:
+    """Merge fan_in neighboring streams or blocks into one block with one coreset."""
     first, config = streams[0].key, streams[0].config
     key = ShardKey(first.number // config.fan_in, first.height + 1, first.generation, first.seed)
     n_nodes = sum(stream.n_nodes for stream in streams)
@@ -379,7 +382,7 @@ def collapsed(streams: list[Stream]) -> Stream:
 
 
 def all_retained(streams: list[Stream]) -> Nodes:
-    """All that is kept of several streams: more than a coreset, and all nodes as long as none was left out."""
+    """All nodes kept by several streams: a union of coresets, or all nodes read while none was dropped."""
     return concat_nonempty([nodes for stream in streams for nodes in stream.retained().parts])
 
 
@@ -398,17 +401,17 @@ def first_shard(key: ShardKey, fan_in: int) -> int:
 
 
 def covers(a: ShardKey, b: ShardKey, fan_in: int) -> bool:
-    """Whether a block or stream holds nodes of the same stream as another."""
+    """Whether two blocks or streams have a shard in common."""
     if a.seed != b.seed or a.generation != b.generation:
         return False
     block = fan_in ** max(a.height, b.height)
     return bool(first_shard(a, fan_in) // block == first_shard(b, fan_in) // block)
 
 
-def merged(streams: list[Stream], audit: AuditSample) -> tuple[list[Stream], AuditSample]:
-    """Streams in order, with complete groups of neighbours taken together, and the audit sample with their buffers.
+def merge_streams(streams: list[Stream], audit: AuditSample) -> tuple[list[Stream], AuditSample]:
+    """Streams in order, with complete groups of neighbors collapsed, and the audit sample with their buffers.
 
-    Which groups are complete does not depend on the order in which streams came, so neither does the result.
+    Which groups are complete does not depend on the order of merges, so neither does the result.
     """
     fan_in = streams[0].config.fan_in
     height = 0
@@ -421,15 +424,15 @@ def merged(streams: list[Stream], audit: AuditSample) -> tuple[list[Stream], Aud
         for group in groups.values():
             if len(group) == fan_in:
                 for stream in group:
-                    audit = stream.with_waiting(audit)
+                    audit = stream.with_buffered(audit)
                     streams.remove(stream)
-                streams.append(collapsed(group))
+                streams.append(collapse(group))
         height += 1
     return sorted(streams, key=lambda stream: stream.key), audit
 
 
 def sums(streams: list[Stream]) -> tuple[Totals, ThinningTotals]:
-    """Sums over all nodes of several streams, as they are kept, and what thinning did to them."""
+    """Sums over all nodes of several streams after thinning, and their thinning totals."""
     columns = zip(*(stream.all_totals() for stream in streams), strict=True)
     losses = zip(*(stream.thinning for stream in streams), strict=True)
     return Totals(*(math.fsum(column) for column in columns)), ThinningTotals(*(math.fsum(loss) for loss in losses))

@@ -1,4 +1,4 @@
-"""Summary: what is kept of a stream of nodes, in memory that does not grow with it."""
+"""Summary of a stream of nodes, in memory that does not grow with the stream."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from probi.summary.stream import (
     covers,
     final_coreset,
     first_shard,
-    merged,
+    merge_streams,
     sums,
-    widened,
+    widen,
 )
 from probi.thinning import ThinningTotals
 from probi.validation import LARGEST, SMALLEST
@@ -40,7 +40,7 @@ from probi.validation import LARGEST, SMALLEST
 T = TypeVar("T")
 Floats = NDArray[np.float64]
 
-# Centers beside the nearest one that a thinned node is taken to have the choice of.
+# Centers besides the nearest one that compete for a thinned node.
 N_CONTENDERS = 3
 
 
@@ -48,54 +48,54 @@ class Summary:
     """A small weighted summary of a stream of nodes, on which k-median can be solved.
 
     Reads nodes once, in batches of any size, and keeps a coreset of at most ``size`` of them, an unfilled buffer, and
-    an audit sample that tells what centers cost on all the data. Up to ``size`` nodes are kept whole, and everything
-    is exact. Summaries of parts of the data merge into one of all of it.
+    an audit sample that estimates the cost of centers on all the data. Up to ``size`` nodes are all kept, and every
+    result is exact. Summaries of parts of the data can be merged into one of all the data.
 
     Parameters
     ----------
     n_clusters : int
         Largest number of clusters to solve for later.
     size : int, default=None
-        Nodes in the coreset, at least 4 a cluster. None: 200 a cluster. Larger is slower and nearer to all the data.
+        Nodes in the coreset, at least 4 per cluster. None: 200 per cluster. Larger is slower and more accurate.
     preset : {"default", "paper", "theory"}, default="default"
-        "paper" is PROBI as its authors state it (Algorithm 2, section 3.2). The default has a far smaller error.
-        "theory" keeps a promise instead of a size, by :func:`probi.coreset.lss.lss_coreset` (Algorithm 1).
+        "paper" is PROBI as published (Algorithm 2, section 3.2). The default has a far smaller error. "theory" has a
+        guaranteed error instead of a fixed size, by :func:`probi.coreset.lss.lss_coreset` (Algorithm 1).
     random_state : None, int, Generator or RandomState
         The same seed gives the same bytes, for any split of the stream into batches and any number of threads.
     shard : int, default=0
-        Number of this part of the data. Parts that are to be merged need different numbers or different seeds.
+        Number of this part of the data. Parts to be merged need different numbers or different seeds.
     max_realizations : int, default=None
-        Most realizations that a node keeps: those with more are thinned when they arrive (:meth:`Nodes.thin`), so that
-        memory does not grow with them either. None keeps all. Centers are chosen for what was drawn, so with a few
-        nodes of a few realizations the cost that is stated is a little too low.
+        Largest number of realizations per node: nodes with more are thinned on arrival (:meth:`Nodes.thin`), so that
+        memory does not grow with them either. None keeps all. Centers are chosen for the realizations drawn, so for
+        few nodes with few realizations the stated cost is slightly too low.
     epsilon, delta : float, default=None
-        For ``preset="theory"``, which needs both: the promise of :func:`probi.coreset.lss.lss_coreset`, for a stream of
-        any length and centers out of a list of 65,536 points that was fixed before. It fails to be kept with a
-        probability of at most delta. Summaries that are merged share one delta if they have one seed and different
-        shards, else each has its own.
+        For ``preset="theory"``, which needs both: the guarantee of :func:`probi.coreset.lss.lss_coreset`, for a stream
+        of any length and centers from a list of 65,536 points fixed beforehand. It fails with probability at most
+        delta. Merged summaries share one delta if they have the same seed and different shards, else each has its
+        own.
     audit_size : int, default=2500
-        Nodes of the audit sample, by which costs are estimated. The standard error falls with its root.
+        Nodes in the audit sample, from which costs are estimated. The standard error falls with its square root.
 
     Attributes
     ----------
     n_clusters, size, preset, max_realizations
-        As given; in theory, the size that is aimed at.
+        As given; for "theory", the size aimed at.
     n_nodes : int
         Nodes read.
     n_retained : int
-        Nodes kept for the coreset, by all levels and the buffer.
+        Nodes kept for the coreset, in all levels and the buffer.
     mass : float
         Sum of weight times total probability of all nodes read.
     spread_cost : float
-        Sum of mass times spread: what no centers can undo, certified up to 1 %; of thinned nodes an upper bound that is
-        close, and nothing more.
+        Sum of mass times spread: the cost that no centers avoid, certified up to 1 %; for thinned nodes only a close
+        upper bound.
     lower_bound : float
         Certified: no centers, however many, cost less.
     thinning_bound : float
-        Certified: the cost of no centers changed by more than this because realizations were left out. 0 if none were.
+        Certified: thinning changed the cost of any centers by at most this. 0 if no node was thinned.
     about : dict
-        What the user wants to be known about it, such as names of features: plain values that JSON can hold, saved with
-        the summary. A merge keeps what both say alike.
+        Metadata of the user, such as feature names: JSON values, saved with the summary. A merge keeps the entries that
+        are equal in both.
 
     See Also
     --------
@@ -104,8 +104,8 @@ class Summary:
 
     Notes
     -----
-    Where the default differs from the paper: cells of a tree take the place of bicriteria centers, importance with a
-    systematic sample that of uniform draws from rings, and more coresets are taken together at once.
+    The default differs from the paper: cells of a tree replace bicriteria centers, a systematic sample by importance
+    replaces uniform draws from rings, and more coresets are merged at once.
 
     Examples
     --------
@@ -114,8 +114,8 @@ class Summary:
     >>> rng = np.random.default_rng(0)
     >>> summary = probi.Summary(n_clusters=2, random_state=0)
     >>> for day in range(50):
-    ...     places = rng.normal(size=(200, 3, 2)) + 1 + 8 * rng.integers(2, size=(200, 1, 1))
-    ...     summary.update(probi.Nodes.from_dense(places))
+    ...     points = rng.normal(size=(200, 3, 2)) + 1 + 8 * rng.integers(2, size=(200, 1, 1))
+    ...     summary.update(probi.Nodes.from_dense(points))
     >>> summary
     Summary(10,000 nodes read, 1,600 kept, up to 2 clusters, coreset of 400, mass 10,000)
     >>> result = probi.solve(summary, n_clusters=2, random_state=0)
@@ -156,8 +156,8 @@ class Summary:
     ) -> Self:
         self._config, self._state = config, (streams, audit)
         self.about: dict[str, Any] = {} if about is None else about
-        # Found once for a state and forgotten when it changes.
-        self._found: dict[str, Any] = {}
+        # Results computed once per state; cleared when it changes.
+        self._cache: dict[str, Any] = {}
         self._lock = _parallel.Lock()
         return self
 
@@ -165,17 +165,17 @@ class Summary:
     def _streams(self) -> list[Stream]:
         return self._state[0]
 
-    # -- what goes in -----------------------------------------------------------------------------------------------
+    # -- reading ----------------------------------------------------------------------------------------------------
 
     def update(self, nodes: Nodes | ArrayLike) -> None:
-        """Read nodes; they are copied as far as they are kept, their ids are not.
+        """Read nodes. Nodes that are kept are copied, without their ids.
 
-        If it fails, or is interrupted, the summary is as it was before.
+        If it fails or is interrupted, the summary does not change.
 
         Parameters
         ----------
         nodes : Nodes or array-like
-            Some more of the stream, with the same features as before; arrays as in :func:`probi.solve`.
+            The next nodes of the stream, with the same features; arrays as in :func:`probi.solve`.
 
         Examples
         --------
@@ -189,23 +189,23 @@ class Summary:
         with self._lock:
             if len(nodes) == 0:
                 return
-            self._found = {}
+            self._cache = {}
             streams, audit = self._state
             form = self._form
             if form is not None and form != (nodes.n_features, nodes.dtype):
                 self._check_features(nodes.n_features)
                 if nodes.dtype == np.float64:
-                    streams, audit = _wide(streams, audit)
-                nodes = widened(nodes)
+                    streams, audit = _widen_state(streams, audit)
+                nodes = widen(nodes)
             at, stream = _open_stream(streams)
             stream, audit = stream.updated(nodes, audit)
             self._become([*streams[:at], stream, *streams[at + 1 :]], audit)
 
     def merge(self, other: Summary) -> Self:
-        """Add what another summary has read; return this one. The other stays as it is.
+        """Add the nodes that another summary has read, and return this one. The other does not change.
 
-        The result does not depend on the order of merges, down to its bytes. Neighbouring shards are taken together as
-        soon as a group of them is complete, so many shards do not need more memory than one, but for gaps.
+        The result is the same for any order of merges, to the byte. Neighboring shards are merged into one coreset as
+        soon as a group of them is complete, so many shards need no more memory than one, except for gaps.
 
         Parameters
         ----------
@@ -233,9 +233,9 @@ class Summary:
             self._check_fits(theirs)
             states = [self._state, theirs._state]
             if None not in (self._form, theirs._form) and self.dtype != theirs.dtype:
-                states = [_wide(*state) for state in states]
+                states = [_widen_state(*state) for state in states]
             (mine, audit), (more, other_audit) = states
-            self._become(*merged([*mine, *more], audit.joined(other_audit)))
+            self._become(*merge_streams([*mine, *more], audit.joined(other_audit)))
             self.about = {
                 name: value
                 for name, value in self.about.items()
@@ -244,12 +244,12 @@ class Summary:
         return self
 
     def scale(self, factor: float) -> None:
-        """Multiply the weights of all that was read: below 1 the past fades against what comes.
+        """Multiply the weights of all nodes read: a factor below 1 fades the past.
 
         Parameters
         ----------
         factor : float
-            Above 0. The same one after every batch is exponential decay.
+            Above 0. The same factor after every batch gives exponential decay.
 
         Examples
         --------
@@ -264,17 +264,17 @@ class Summary:
         number: Any = factor
         real = isinstance(number, (int, float, np.integer, np.floating)) and not isinstance(number, bool)
         if not real or not 0.0 < (number := _as_float(number)) <= LARGEST:
-            raise InputError(f"The factor is {factor!r}, but must be a positive number.")
+            raise InputError(f"factor must be a positive number, got {factor!r}.")
         with self._lock:
             mass = self.mass * number
             if self.n_nodes and not SMALLEST < mass < LARGEST:
-                raise InputError(f"Scaled by {factor}, the mass is {mass:.0e}, where numbers vanish or overflow.")
+                raise InputError(f"Scaled by {factor}, the mass would be {mass:.0e}: it would underflow or overflow.")
             streams, audit = self._state
             self._become([stream.scaled(number) for stream in streams], audit.scaled(number))
 
     def _become(self, streams: list[Stream], audit: AuditSample) -> None:
-        """Go over to a new state, all at once, and forget what was found out about the old one."""
-        self._found = {}
+        """Switch to a new state atomically, and clear the cache."""
+        self._cache = {}
         self._state = streams, audit
 
     def _check_features(self, n_features: int) -> None:
@@ -287,7 +287,7 @@ class Summary:
         theirs_given = other._config.shared
         for name, mine in self._config.shared.items():
             if mine != (theirs := theirs_given[name]):
-                raise InputError(f"Summaries with {name} {mine!r} and {theirs!r} cannot be merged: make them alike.")
+                raise InputError(f"Summaries with {name} {mine!r} and {theirs!r} cannot be merged: make them equal.")
         if self.n_features is not None and other.n_features is not None:
             self._check_features(other.n_features)
         for a in self._streams:
@@ -295,21 +295,21 @@ class Summary:
                 if covers(a.key, b.key, self._config.fan_in):
                     shard = min(a.key, b.key, key=lambda key: key.height).number
                     raise InputError(
-                        f"Both summaries hold shard {shard} of the same seed: nodes would count twice, or share their "
-                        "random numbers. Read one of the parts again under a number of its own: shard (--shard)."
+                        f"Both summaries hold shard {shard} of the same seed: nodes would count twice, or share "
+                        "random numbers. Read one of the parts again with another shard number (--shard)."
                     )
 
-    # -- what comes out ---------------------------------------------------------------------------------------------
+    # -- results ----------------------------------------------------------------------------------------------------
 
     def coreset(self) -> Nodes:
-        """At most ``size`` weighted nodes that stand for all that were read; changes nothing, draws nothing.
+        """At most ``size`` weighted nodes that represent all nodes read. Deterministic; does not change the summary.
 
-        In the paper preset, and in theory, the union of all levels, as in section 3.2.
+        In the presets "paper" and "theory", the union of all levels, as in section 3.2.
 
         Returns
         -------
         Nodes
-            All nodes that were read, while there are at most ``size``.
+            All nodes read, while there are at most ``size``.
 
         Examples
         --------
@@ -319,12 +319,12 @@ class Summary:
         >>> summary.coreset()
         Nodes(3 nodes, 3 realizations (1 per node), 1 feature, float64, mass 3)
         """
-        return self._find("coreset", lambda: final_coreset(self._streams))
+        return self._cached("coreset", lambda: final_coreset(self._streams))
 
     def evaluate(self, centers: ArrayLike) -> Evaluation:
-        """Say what centers from anywhere cost on all the data, with a standard error.
+        """Estimate the cost of any centers on all the data, with a standard error.
 
-        The centers must not have been chosen by looking at the audit sample; those of :func:`probi.solve` were not.
+        The centers must not depend on the audit sample; those of :func:`probi.solve` do not.
 
         Parameters
         ----------
@@ -334,7 +334,7 @@ class Summary:
         Returns
         -------
         Evaluation
-            Cost, standard error, and how much of the cost is spread; exact while all nodes are kept.
+            Cost, standard error, and the share of the cost that is spread; exact while all nodes are kept.
 
         Examples
         --------
@@ -347,33 +347,33 @@ class Summary:
         """
         if self.n_features is None:
             raise InputError("The summary is empty: it has read no nodes. Update it first.")
-        places = check_centers(centers, self.n_features)
+        centers = check_centers(centers, self.n_features)
         with self._lock:
             totals, thinning = self._totals()
             if self._is_whole:
-                cost, error = expected_cost(all_retained(self._streams), places), 0.0
+                cost, error = expected_cost(all_retained(self._streams), centers), 0.0
             else:
-                excess, error = self._whole_audit().excess(places)
-                # Of the nodes as they are kept: what thinning took from the spread it gave to the excess.
+                excess, error = self._full_audit().excess(centers)
+                # Both after thinning: what it takes from the spread it adds to the excess.
                 cost = totals.spread_cost + excess
-            chosen = _bias_of_choice(self.coreset(), places) if thinning.variance > 0.0 else 0.0
-        # The bias of what was drawn cannot be more than what is certified, of which that of the others is a part.
+            chosen = _bias_of_choice(self.coreset(), centers) if thinning.variance > 0.0 else 0.0
+        # Neither bias can exceed the certified bound, which covers both.
         bias = min(thinning.bias + chosen, max(thinning.bias, thinning.moved))
         error = math.hypot(error, math.sqrt(thinning.variance), bias)
         if thinning.moved > 0.0:
-            # The estimate is of the nodes as they are kept, the bound of those that came.
+            # The estimate is for thinned nodes, the bound for the original ones.
             cost = max(cost, self.lower_bound)
         return Evaluation(cost, error, min(self.lower_bound, cost), min(self.spread_cost, cost), self.thinning_bound)
 
     def sample(self) -> Nodes:
-        """Some of the nodes that were read, to look at: all of them while all are kept, else the audit sample.
+        """Some of the nodes read: all of them while all are kept, else the audit sample.
 
-        The audit sample holds up to 2,500 nodes, far ones rather than near ones, with the weights they came with.
+        The audit sample has up to ``audit_size`` nodes, preferably distant ones, with their original weights.
 
         Returns
         -------
         Nodes
-            To be drawn in a picture, say. Centers that were chosen by looking at it cannot be evaluated any more.
+            For plots, say. The estimated cost of centers chosen by looking at it is not valid.
 
         Examples
         --------
@@ -386,32 +386,32 @@ class Summary:
         with self._lock:
             if self._is_whole:
                 return all_retained(self._streams)
-            nodes = self._whole_audit().nodes
+            nodes = self._full_audit().nodes
             assert nodes is not None  # some nodes were read
             return nodes
 
-    def _whole_audit(self) -> AuditSample:
+    def _full_audit(self) -> AuditSample:
         def joined() -> AuditSample:
             streams, audit = self._state
             for stream in streams:
-                audit = stream.with_waiting(audit)
+                audit = stream.with_buffered(audit)
             return audit
 
-        return self._find("audit", joined)
+        return self._cached("audit", joined)
 
     def _totals(self) -> tuple[Totals, ThinningTotals]:
-        return self._find("totals", lambda: sums(self._streams))
+        return self._cached("totals", lambda: sums(self._streams))
 
-    def _find(self, name: str, compute: Callable[[], T]) -> T:
+    def _cached(self, name: str, compute: Callable[[], T]) -> T:
         with self._lock:
-            if name not in self._found:
-                self._found[name] = compute()
-            found: T = self._found[name]
-            return found
+            if name not in self._cache:
+                self._cache[name] = compute()
+            result: T = self._cache[name]
+            return result
 
     @property
     def n_clusters(self) -> int:
-        """Largest number of clusters it is made for."""
+        """Largest number of clusters to solve for."""
         return self._config.n_clusters
 
     @property
@@ -421,17 +421,17 @@ class Summary:
 
     @property
     def preset(self) -> str:
-        """Which PROBI: "default", "paper" or "theory"."""
+        """Variant of PROBI: "default", "paper" or "theory"."""
         return self._config.preset
 
     @property
     def max_realizations(self) -> int | None:
-        """Most realizations that a node keeps; None keeps all."""
+        """Largest number of realizations kept per node; None keeps all."""
         return self._config.max_realizations
 
     @property
     def _solver_preset(self) -> str:
-        """Preset of the solver that belongs to that of the summary."""
+        """Preset of the solver that matches that of the summary."""
         return self._config.coresets.solver
 
     @property
@@ -441,12 +441,12 @@ class Summary:
 
     @property
     def n_retained(self) -> int:
-        """Nodes kept for the coreset, by all levels and the buffer."""
+        """Nodes kept for the coreset, in all levels and the buffer."""
         return sum(stream.n_retained for stream in self._streams)
 
     @property
     def _is_whole(self) -> bool:
-        """Whether no node was left out or changed, but for thinning on arrival."""
+        """Whether no node was dropped or changed, except by thinning on arrival."""
         return all(stream.is_whole for stream in self._streams)
 
     @property
@@ -456,7 +456,7 @@ class Summary:
 
     @property
     def spread_cost(self) -> float:
-        """Sum of mass times spread of all nodes read, before any were thinned."""
+        """Sum of mass times spread of all nodes read, before thinning."""
         totals, thinning = self._totals()
         return max(0.0, totals.spread_cost + thinning.spread_cost)
 
@@ -468,7 +468,7 @@ class Summary:
 
     @property
     def thinning_bound(self) -> float:
-        """Certified: the cost of no centers changed by more than this because realizations were left out."""
+        """Certified: thinning changed the cost of any centers by at most this."""
         return self._totals()[1].moved
 
     @property
@@ -486,7 +486,7 @@ class Summary:
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
-        """float32 or float64, which it becomes with the first such node; None before the first node."""
+        """float32, or float64 after the first such node; None before the first node."""
         return None if self._form is None else self._form[1]
 
     def __repr__(self) -> str:
@@ -499,7 +499,7 @@ class Summary:
         )
 
     def _repr_html_(self) -> str:
-        """Show in a notebook what was read, and what is kept of it."""
+        """Show in a notebook what was read and what is kept."""
         rows = [
             ["nodes read", f"{self.n_nodes:,}"],
             ["nodes kept", f"{self.n_retained:,}"],
@@ -513,17 +513,17 @@ class Summary:
     # -- copies and files -------------------------------------------------------------------------------------------
 
     def sealed(self) -> Summary:
-        """The same summary with nothing in it but its coreset and its audit sample, to be saved in a small file.
+        """The same summary reduced to its coreset and its audit sample, for a small file.
 
-        :func:`probi.solve` finds the same centers for it. It can be merged and updated like any other, and then errs
-        about as little, but it is not the same to the bit as a stream that was never sealed: each seal is one more
-        reduction of all that was read. Between ``size`` nodes and those that fit the buffer, costs are no longer exact
-        but estimated. Of merged shards each keeps a coreset of its own, for merges to come.
+        :func:`probi.solve` finds the same centers for it. It can be merged and updated like any other, with about the
+        same error, but not the same bits as a stream that was never sealed: each seal is one more reduction of all
+        nodes read. With more than ``size`` nodes, costs are then estimated even if all nodes fit in the buffer. Merged
+        shards keep one coreset each, for later merges.
 
         Returns
         -------
         Summary
-            A new one; this one stays as it is.
+            A new one; this one does not change.
 
         Examples
         --------
@@ -537,13 +537,13 @@ class Summary:
         with self._lock:
             alone = len(self._streams) == 1
             streams = [
-                stream.sealed(self.coreset() if alone else final_coreset([stream])) if stream.n_nodes else stream
+                stream.seal_with(self.coreset() if alone else final_coreset([stream])) if stream.n_nodes else stream
                 for stream in self._streams
             ]
-            return Summary.__new__(Summary)._set(self._config, streams, self._whole_audit(), copy.deepcopy(self.about))
+            return Summary.__new__(Summary)._set(self._config, streams, self._full_audit(), copy.deepcopy(self.about))
 
     def _snapshot(self) -> Summary:
-        """The same state, which further updates of this one do not touch."""
+        """Copy that later updates of this summary do not change."""
         with self._lock:
             streams, audit = self._state
             copies = [stream.copy() for stream in streams]
@@ -555,7 +555,7 @@ class Summary:
         return self._snapshot()
 
     def to_bytes(self) -> bytes:
-        """The summary as an Arrow IPC file, in memory; the same state gives the same bytes.
+        """The summary as the bytes of an Arrow IPC file; the same state gives the same bytes.
 
         Returns
         -------
@@ -577,17 +577,17 @@ class Summary:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Summary from :meth:`to_bytes`; damaged, foreign or newer bytes are an error. No code in them is run.
+        """Summary from :meth:`to_bytes`; damaged, foreign or newer bytes raise an error. Never executes code.
 
         Parameters
         ----------
         data : bytes
-            What :meth:`to_bytes` gave, or the content of a file that :meth:`save` wrote.
+            Output of :meth:`to_bytes`, or the content of a file written by :meth:`save`.
 
         Returns
         -------
         Summary
-            As it was.
+            The saved summary.
 
         Examples
         --------
@@ -602,14 +602,14 @@ class Summary:
         return cls.__new__(cls)._set(*file.summary_from_bytes(bytes(data)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the summary to a file, which any program that knows Arrow can read.
+        """Write the summary to an Arrow IPC file.
 
-        The file is replaced as a whole: after a crash or on a full disk the old one is still there.
+        The file is replaced atomically: a crash or a full disk leaves the old one intact.
 
         Parameters
         ----------
         path : str or path-like
-            Where.
+            Path of the file.
 
         Examples
         --------
@@ -634,12 +634,12 @@ class Summary:
         Parameters
         ----------
         path : str or path-like
-            Where.
+            Path of the file.
 
         Returns
         -------
         Summary
-            As it was.
+            The saved summary.
 
         Examples
         --------
@@ -659,12 +659,12 @@ class Summary:
 
 
 def _bias_of_choice(nodes: Nodes, centers: Floats) -> float:
-    """Estimate by how much thinned nodes cost too little because each has the choice between several centers.
+    """Estimate by how much the cost of thinned nodes is too low because each takes the nearest of several centers.
 
-    Thinning leaves the expected distance to each center as it is on the mean, but not the smallest of them: of two that
-    are nearly equal, the one that is too small by chance is chosen. This is what the next nearest centers add if the
-    error of the difference is normal. Its variance is the smaller of two estimates that are too large on the mean: as
-    if realizations had been drawn one by one, and what neighbours differ by, since they were drawn along an order.
+    Thinning keeps the expected distance to each center unbiased, but not their minimum: of two nearly equal ones, the
+    one that is too small by chance wins. This is the contribution of the next nearest centers if the error of the
+    difference is normal. Its variance is the smaller of two estimates that are too large on average: as if realizations
+    were drawn independently, and from differences of neighbors, because they are drawn along an order.
     """
     nearest = min(len(centers), 1 + N_CONTENDERS)
     if nearest == 1 or len(nodes) == 0:
@@ -676,15 +676,17 @@ def _bias_of_choice(nodes: Nodes, centers: Floats) -> float:
         sizes = np.diff(some.offsets)
         owners = np.repeat(np.arange(len(some)), sizes)
         p, starts = some.probabilities.astype(np.float64), some.offsets[:-1]
-        neighbours = np.arange(1, len(p) + 1)
-        neighbours[some.offsets[1:] - 1] = np.maximum(some.offsets[1:] - 2, starts)  # the last one's is before it
+        neighbors = np.arange(1, len(p) + 1)
+        neighbors[some.offsets[1:] - 1] = np.maximum(
+            some.offsets[1:] - 2, starts
+        )  # the last realization has its neighbor before it
         radii = [np.linalg.norm(some.points - centers[order[owners, c]], axis=1) for c in range(nearest)]
         for farther in radii[1:]:
             more = farther - radii[0]
             gaps = np.add.reduceat(p * more, starts)
             means = (gaps / some.total_probabilities)[owners]
             one_by_one = np.add.reduceat((p * (more - means)) ** 2, starts) * sizes / np.maximum(sizes - 1, 1)
-            along = 0.5 * np.add.reduceat((p * (more - more[neighbours])) ** 2, starts)
+            along = 0.5 * np.add.reduceat((p * (more - more[neighbors])) ** 2, starts)
             errors = np.sqrt(np.minimum(one_by_one, along))
             total += float(some.weights @ _expected_shortfall(np.maximum(gaps, 0.0), errors))
     return total
@@ -700,12 +702,12 @@ def _expected_shortfall(gaps: Floats, errors: Floats) -> Floats:
 def _as_float(number: Any) -> float:
     try:
         return float(number)
-    except OverflowError:  # of a whole number with hundreds of digits
+    except OverflowError:  # an int with hundreds of digits
         return float("inf")
 
 
 def _open_stream(streams: list[Stream]) -> tuple[int, Stream]:
-    """Stream that goes on, and its place: the first that is no block, or a new one of the next generation."""
+    """Index of the stream that reads the next nodes, and the stream: the first non-block, or a new generation."""
     for at, stream in enumerate(streams):
         if stream.key.height == 0:
             return at, stream
@@ -715,6 +717,6 @@ def _open_stream(streams: list[Stream]) -> tuple[int, Stream]:
     return len(streams), Stream(ShardKey(first_shard(first, config.fan_in), 0, generation, first.seed), config)
 
 
-def _wide(streams: list[Stream], audit: AuditSample) -> tuple[list[Stream], AuditSample]:
+def _widen_state(streams: list[Stream], audit: AuditSample) -> tuple[list[Stream], AuditSample]:
     """The same state in float64."""
-    return [stream.widened() for stream in streams], audit.with_nodes(widened)
+    return [stream.widen() for stream in streams], audit.with_nodes(widen)

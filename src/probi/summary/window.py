@@ -1,4 +1,4 @@
-"""Window: a stream of which only the last periods count."""
+"""Window: a summary of the last periods of a stream."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from probi.summary.periods import MOST, Periods
 from probi.summary.stream import ShardKey
 from probi.validation import check_count
 
-# Any fan-in of merges (2 or 4) goes into powers of this one, so that groups of neighbours are those of the periods.
+# Every fan-in of merges (2 or 4) divides powers of this, so that groups of shards are groups of consecutive periods.
 FAN_IN = 4
 
 
 class _State(NamedTuple):
-    """All that changes, in one piece: it is there as a whole or not at all."""
+    """All mutable state in one tuple, so that it is replaced atomically."""
 
-    summaries: dict[int, Summary]  # by number of period; none for periods without nodes
-    latest: int | None = None  # number of the latest period that was seen
+    summaries: dict[int, Summary]  # by period number; none for periods without nodes
+    latest: int | None = None  # number of the latest period seen
     n_late: int = 0
     n_ahead: int = 0
     n_features: int | None = None
@@ -38,24 +38,24 @@ class _State(NamedTuple):
 class Window:
     """Summaries of the last periods of a stream, such as the last 24 hours.
 
-    Keeps one :class:`Summary` a period in a ring: what is older than ``n_periods`` is forgotten when a new period
-    begins, and the others merge into one summary when it is asked for. Memory is that of ``n_periods`` summaries.
+    Keeps one :class:`Summary` per period: periods older than ``n_periods`` are dropped when a new one begins, and the
+    others are merged on request. Memory is that of ``n_periods`` summaries.
 
     Parameters
     ----------
     period : int, float, timedelta or timedelta64
-        Length of a period, in the unit of the times that :meth:`update` gets. Periods begin at its multiples; of dates
-        counted from the beginning of 1970, UTC.
+        Length of a period, in the unit of the times passed to :meth:`update`. Periods begin at its multiples; for
+        dates, counted from the beginning of 1970, UTC.
     n_periods : int
-        How many periods count, the latest one (which may not be over) among them.
+        How many periods count, including the latest, which may not be over.
     n_clusters : int, default=8
         Largest number of clusters to solve for later.
     max_ahead : int, default=None
-        How many periods a node may be ahead of the latest one. Nodes further ahead are set aside: they are counted in
-        ``n_ahead``, a warning is given, and nothing else changes. So one wrong clock does not empty the window. None
-        means ``n_periods``; a large number such as 10**9 sets no limit.
+        How many periods a node may be ahead of the latest one. Nodes further ahead are skipped: they are counted in
+        ``n_ahead``, with a warning. So one wrong clock does not empty the window. None means ``n_periods``; a large
+        number such as 10**9 sets no limit.
     **summary
-        Parameters of the summary of each period, and of that of all: ``size``, ``preset``, ``random_state``,
+        Parameters of the summaries: ``size``, ``preset``, ``random_state``,
         ``max_realizations``, ``epsilon``, ``delta`` and ``audit_size``, as in :class:`Summary`. The same seed gives the
         same bytes, for any split of the stream into batches and any number of threads.
 
@@ -70,35 +70,35 @@ class Window:
     n_nodes : int
         Nodes in the periods that count.
     n_late : int
-        Nodes that came when their period no longer counted, and were left out.
+        Nodes skipped because their period no longer counted.
     n_ahead : int
-        Nodes that were set aside because they were more than ``max_ahead`` periods ahead.
+        Nodes skipped because they were more than ``max_ahead`` periods ahead.
     start : int, float, datetime64 or None
         First time that counts; None before the first node.
     stop : int, float, datetime64 or None
-        End of the latest period, the first time that does not belong to it; None before the first node.
+        End of the latest period, exclusive; None before the first node.
 
     See Also
     --------
-    Summary : Keeps everything; its method ``scale`` lets the past fade instead.
+    Summary : Summarizes the whole stream; its method ``scale`` fades the past instead.
 
     Notes
     -----
-    Which period is the latest is said by the times alone: there is no clock. Where nothing arrives for long,
-    :meth:`advance` moves the window on; after a gap of more than ``max_ahead`` periods it must, or all later nodes are
-    set aside. The time of the first node is believed, unless :meth:`advance` was called before.
+    The times of nodes determine the latest period: there is no clock. :meth:`advance` moves the window when no nodes
+    arrive; it is required after a gap of more than ``max_ahead`` periods, or all later nodes are skipped. The time of
+    the first node is always accepted, unless :meth:`advance` was called before.
 
     Examples
     --------
-    Sensor readings of a day, of which the last three hours count; at noon the sensors move:
+    Sensor readings of one day, with a window of three hours; the sensors move at noon:
 
     >>> import numpy as np
     >>> import probi
     >>> rng = np.random.default_rng(0)
     >>> window = probi.Window(np.timedelta64(1, "h"), 3, n_clusters=2, random_state=0)
     >>> for minute in range(24 * 60):
-    ...     place = (0, 8) if minute < 720 else (20, 30)
-    ...     readings = rng.choice(place, size=(10, 1, 1)) + rng.normal(size=(10, 5, 2))
+    ...     locations = (0, 8) if minute < 720 else (20, 30)
+    ...     readings = rng.choice(locations, size=(10, 1, 1)) + rng.normal(size=(10, 5, 2))
     ...     time = np.datetime64("2026-03-01T00:00") + np.timedelta64(minute, "m")
     ...     window.update(probi.Nodes.from_dense(readings), time)
     >>> window
@@ -131,26 +131,26 @@ class Window:
     def _set(self, periods: Periods, n_periods: int, max_ahead: int, config: SummaryConfig, state: _State) -> Self:
         self._periods, self._n_periods, self._max_ahead = periods, n_periods, max_ahead
         self._config, self._state = config, state
-        # Merged summaries by number of periods, until the next update.
-        self._found: dict[int, Summary] = {}
+        # Merged summaries by number of periods; cleared by the next update.
+        self._cache: dict[int, Summary] = {}
         self._lock = _parallel.Lock()
         return self
 
-    # -- what goes in -----------------------------------------------------------------------------------------------
+    # -- reading ----------------------------------------------------------------------------------------------------
 
     def update(self, nodes: Nodes | ArrayLike, time: Any) -> None:
-        """Read nodes of one time, or of one time each.
+        """Read nodes with one time, or one time per node.
 
-        A time may go back to any period that still counts. Nodes of older ones are left out and counted in ``n_late``.
-        Nodes more than ``max_ahead`` periods ahead of all before them are left out and counted in ``n_ahead``, with a
-        warning. If it fails, also because the warning is made an error, the window is as it was before.
+        A time may be in any period that still counts. Nodes of older periods are skipped and counted in ``n_late``.
+        Nodes more than ``max_ahead`` periods ahead of all earlier ones are skipped and counted in ``n_ahead``, with a
+        warning. If it fails, even because the warning is turned into an error, the window does not change.
 
         Parameters
         ----------
         nodes : Nodes or array-like
-            They are copied as far as they are kept, their ids are not; arrays as in :func:`probi.solve`.
+            Nodes that are kept are copied, without their ids; arrays as in :func:`probi.solve`.
         time : number, datetime, datetime64, or array of shape (n_nodes,)
-            When: one time for all, or one a node, in the order in which they came. Dates without a zone are UTC.
+            One time for all, or one per node, in the order of arrival. Dates without a time zone are UTC.
 
         Examples
         --------
@@ -162,7 +162,7 @@ class Window:
         >>> window
         Window(4 nodes in 2 of 3 periods of 10.0, 1 late, up to 1 cluster, coreset of 200)
 
-        A clock that is wrong by years:
+        A clock that is years ahead:
 
         >>> import warnings
         >>> with warnings.catch_warnings():
@@ -181,14 +181,15 @@ class Window:
             n_features = self._state.n_features
             if n_features not in (None, nodes.n_features):
                 raise InputError(
-                    f"Nodes have {counted(nodes.n_features, 'feature')}, but the window has those of {n_features}."
+                    f"Nodes have {counted(nodes.n_features, 'feature')}, "
+                    f"but the window has read nodes with {n_features}."
                 )
             self._read(nodes, np.broadcast_to(numbers, len(nodes)))
 
     def _read(self, nodes: Nodes, numbers: Any) -> None:
-        """Give the nodes to the summaries of their periods, and go over to the new state."""
+        """Update the summaries of the nodes' periods, and switch to the new state."""
         state = self._state
-        # Each node is judged by those that came before it, so a batch is the same as its nodes one by one.
+        # Each node is compared with those before it, so the split into batches does not matter.
         ahead = _ahead(numbers, state.latest, self.max_ahead)
         n_ahead = int(ahead.sum())
         if n_ahead:
@@ -199,32 +200,34 @@ class Window:
             return
         latest = np.maximum.accumulate(numbers if state.latest is None else np.maximum(numbers, state.latest))
         newest = int(latest[-1])
-        held = self._held(state.summaries, newest)
+        counting = self._counting(state.summaries, newest)
         present = [int(number) for number in np.unique(numbers) if number > newest - self.n_periods]
-        self._found = {}
+        self._cache = {}
         for number in present:
-            summary = held[number] if number in held else self._new_summary(number)
-            # In several periods at once: on copies, so that all of them have read their nodes, or none.
-            held[number] = summary if len(present) == 1 else summary.__copy__()
-            held[number].update(nodes if len(present) == 1 and (numbers == number).all() else nodes[numbers == number])
+            summary = counting[number] if number in counting else self._new_summary(number)
+            # Several periods are updated on copies, so that all of them read their nodes, or none.
+            counting[number] = summary if len(present) == 1 else summary.__copy__()
+            counting[number].update(
+                nodes if len(present) == 1 and (numbers == number).all() else nodes[numbers == number]
+            )
         n_late = state.n_late + int((numbers <= latest - self.n_periods).sum())
-        self._state = _State(held, newest, n_late, state.n_ahead + n_ahead, nodes.n_features)
+        self._state = _State(counting, newest, n_late, state.n_ahead + n_ahead, nodes.n_features)
 
     def _warn_of_nodes_ahead(self) -> None:
-        # Without times of the nodes: Python shows the same text once per line of the caller.
+        # Without the nodes' times: Python then shows the warning only once per line of the caller.
         warnings.warn(
-            f"Nodes more than {self.max_ahead:,} periods ahead of the window are set aside (n_ahead counts them). If "
-            "their times are right, call advance(time) first, or give a larger max_ahead.",
+            f"Nodes more than {self.max_ahead:,} periods ahead of the window are skipped (n_ahead counts them). If "
+            "their times are right, call advance(time) first, or use a larger max_ahead.",
             stacklevel=4,
         )
 
     def advance(self, time: Any) -> None:
-        """Say how late it is, where no nodes do: periods that no longer count are forgotten.
+        """Move the window to a time without reading nodes; periods that no longer count are dropped.
 
         Parameters
         ----------
         time : number, datetime or datetime64
-            A time that has come, however far ahead. One before the latest changes nothing.
+            The current time, however far ahead. One before the latest changes nothing.
 
         Examples
         --------
@@ -237,36 +240,36 @@ class Window:
         """
         number = self._periods.numbers(time)
         if number.shape != ():
-            raise InputError(f"Give one time, not an array of shape {number.shape}.")
+            raise InputError(f"advance takes one time, got an array of shape {number.shape}.")
         with self._lock:
             state = self._state
             latest = int(number) if state.latest is None else max(int(number), state.latest)
-            self._found = {}
-            self._state = state._replace(summaries=self._held(state.summaries, latest), latest=latest)
+            self._cache = {}
+            self._state = state._replace(summaries=self._counting(state.summaries, latest), latest=latest)
 
-    def _held(self, summaries: dict[int, Summary], latest: int) -> dict[int, Summary]:
-        """Those that count when a period is the latest."""
+    def _counting(self, summaries: dict[int, Summary], latest: int) -> dict[int, Summary]:
+        """The summaries that count, given the latest period."""
         return {number: summary for number, summary in summaries.items() if number > latest - self.n_periods}
 
     def _new_summary(self, number: int) -> Summary:
         return Summary.from_config(self._config.for_shard(_shard(number, self.n_periods)))
 
-    # -- what comes out ---------------------------------------------------------------------------------------------
+    # -- results ----------------------------------------------------------------------------------------------------
 
     def summary(self, last: int | None = None) -> Summary:
-        """Summary of all that was read in the last periods.
+        """Summary of the nodes of the last periods.
 
-        It is a copy: the window does not change with it.
+        A copy: changing it does not change the window.
 
         Parameters
         ----------
         last : int, default=None
-            How many periods, the latest one among them; at most ``n_periods``. None: all that count.
+            How many periods, including the latest; at most ``n_periods``. None: all that count.
 
         Returns
         -------
         Summary
-            To be given to :func:`probi.solve`. It does not depend on how the stream was cut into batches.
+            For :func:`probi.solve`. It does not depend on the split of the stream into batches.
 
         Examples
         --------
@@ -280,13 +283,13 @@ class Window:
             last = self.n_periods
         check_count("last", last)
         if last > self.n_periods:
-            raise InputError(f"The window has {self.n_periods} periods: the last {last} are not there.")
+            raise InputError(f"last is {last}, but the window has only {self.n_periods} periods.")
         with self._lock:
-            if last not in self._found:
-                self._found[last] = self._merged(int(last))
-            return self._found[last].__copy__()
+            if last not in self._cache:
+                self._cache[last] = self._merge(int(last))
+            return self._cache[last].__copy__()
 
-    def _merged(self, last: int) -> Summary:
+    def _merge(self, last: int) -> Summary:
         summaries, latest = self._state.summaries, self._state.latest
         chosen = sorted(number for number in summaries if latest is not None and number > latest - last)
         if not chosen:
@@ -308,7 +311,7 @@ class Window:
 
     @property
     def n_clusters(self) -> int:
-        """Largest number of clusters it is made for."""
+        """Largest number of clusters to solve for."""
         return self._config.n_clusters
 
     @property
@@ -318,12 +321,12 @@ class Window:
 
     @property
     def preset(self) -> str:
-        """Which PROBI: "default", "paper" or "theory"."""
+        """Variant of PROBI: "default", "paper" or "theory"."""
         return self._config.preset
 
     @property
     def max_realizations(self) -> int | None:
-        """Most realizations that a node keeps; None keeps all."""
+        """Largest number of realizations kept per node; None keeps all."""
         return self._config.max_realizations
 
     @property
@@ -333,7 +336,7 @@ class Window:
 
     @property
     def n_late(self) -> int:
-        """Nodes that came when their period no longer counted, and were left out."""
+        """Nodes skipped because their period no longer counted."""
         return self._state.n_late
 
     @property
@@ -343,7 +346,7 @@ class Window:
 
     @property
     def n_ahead(self) -> int:
-        """Nodes that were set aside because they were more than ``max_ahead`` periods ahead."""
+        """Nodes skipped because they were more than ``max_ahead`` periods ahead."""
         return self._state.n_ahead
 
     @property
@@ -381,7 +384,7 @@ class Window:
         return Window.from_bytes, (self.to_bytes(),)
 
     def to_bytes(self) -> bytes:
-        """The window as a ZIP archive, in memory, with a summary a period; the same state gives the same bytes.
+        """The window as a ZIP archive with one summary per period; the same state gives the same bytes.
 
         Returns
         -------
@@ -414,17 +417,17 @@ class Window:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Window from :meth:`to_bytes`; damaged, foreign or newer bytes are an error. No code in them is run.
+        """Window from :meth:`to_bytes`; damaged, foreign or newer bytes raise an error. Never executes code.
 
         Parameters
         ----------
         data : bytes
-            What :meth:`to_bytes` gave.
+            Output of :meth:`to_bytes`.
 
         Returns
         -------
         Window
-            As it was.
+            The saved window.
 
         Examples
         --------
@@ -438,7 +441,7 @@ class Window:
         header, parts = window_file.unpack(bytes(data))
         header = {"max_ahead": None, "n_ahead": 0} | header  # format 1 has neither
         try:
-            # Up to format 2 it had another name, and said less.
+            # Up to format 2 it was called plan, with fewer fields.
             given = header["config"] if "config" in header else header["plan"]
             config = SummaryConfig(**given, seed=header["seed"])
             periods, summaries = Periods.from_json(header["period"]), {}
@@ -448,7 +451,7 @@ class Window:
                 if header[name] is not None or name not in ("latest", "n_features"):  # None before the first node
                     check_count(name, header[name], least)
             if header["latest"] is not None and header["latest"] > periods.most:
-                raise InputError(f"This is no window that probi can read: its latest period is {header['latest']}.")
+                raise InputError(f"Not a valid probi window: its latest period is {header['latest']}.")
             for number, part in parts.items():
                 summaries[number] = Summary.from_bytes(part)
                 _check_belongs(summaries[number], number, config, header)
@@ -458,18 +461,18 @@ class Window:
         except (InputError, MemoryError):
             raise
         except Exception as error:
-            # A right checksum and wrong content: somebody made it so, and it may fail anywhere.
-            raise InputError(f"This is no window that probi can read: {error!r}.") from None
+            # Forged content with a valid checksum may fail anywhere.
+            raise InputError(f"Not a valid probi window: {error!r}.") from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the window to a file: a ZIP archive with a summary a period.
+        """Write the window to a file: a ZIP archive with one summary per period.
 
-        The file is replaced as a whole: after a crash or on a full disk the old one is still there.
+        The file is replaced atomically: a crash or a full disk leaves the old one intact.
 
         Parameters
         ----------
         path : str or path-like
-            Where.
+            Path of the file.
 
         Examples
         --------
@@ -493,12 +496,12 @@ class Window:
         Parameters
         ----------
         path : str or path-like
-            Where.
+            Path of the file.
 
         Returns
         -------
         Window
-            As it was.
+            The saved window.
 
         Examples
         --------
@@ -517,18 +520,18 @@ class Window:
 def _check_n_periods(n_periods: Any, periods: Periods) -> None:
     check_count("n_periods", n_periods)
     if n_periods > periods.most:
-        raise InputError(f"n_periods is {n_periods}, which is more than anyone can keep.")
+        raise InputError(f"n_periods is {n_periods}, which exceeds the limit of {periods.most}.")
 
 
 def _checked_max_ahead(max_ahead: int | None, n_periods: int) -> int:
     if max_ahead is None:
         return n_periods
     check_count("max_ahead", max_ahead)
-    return min(int(max_ahead), 2 * MOST)  # no two periods are further apart
+    return min(int(max_ahead), 2 * MOST)  # no two periods are farther apart
 
 
 def _ahead(numbers: Any, latest: int | None, max_ahead: int) -> NDArray[np.bool_]:
-    """Which nodes are too far ahead of all before them that are not."""
+    """Which nodes are too far ahead of all accepted nodes before them."""
     ahead = np.zeros(len(numbers), bool)
     first = int(numbers[0]) if latest is None else latest
     if numbers.max() <= first + max_ahead:
@@ -543,7 +546,7 @@ def _ahead(numbers: Any, latest: int | None, max_ahead: int) -> NDArray[np.bool_
 
 
 def _shard(number: int, n_periods: int) -> int:
-    """Number of the shard of a period: no two that count at the same time have the same one."""
+    """Shard number of a period: different for all periods that count at the same time."""
     n_shards = 1
     while n_shards < n_periods:
         n_shards *= FAN_IN
@@ -551,10 +554,10 @@ def _shard(number: int, n_periods: int) -> int:
 
 
 def _check_belongs(summary: Summary, number: int, config: SummaryConfig, header: dict[str, Any]) -> None:
-    """Raise unless a summary is that of a period of this window."""
+    """Raise unless a summary belongs to a period of this window."""
     key = ShardKey(_shard(number, header["n_periods"]), 0, 0, header["seed"])
     fits = summary._config.shared == config.shared and [stream.key for stream in summary._streams] == [key]
     if not fits or not header["latest"] - header["n_periods"] < number <= header["latest"]:
-        raise InputError(f"This is no window that probi can read: period {number} is not one of its own.")
+        raise InputError(f"Not a valid probi window: period {number} is not one of its own.")
     if summary.n_features not in (None, header["n_features"]):
-        raise InputError(f"This is no window that probi can read: period {number} has other features.")
+        raise InputError(f"Not a valid probi window: period {number} has other features.")

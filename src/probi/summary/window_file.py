@@ -1,7 +1,7 @@
-"""A window as bytes: an archive of summaries, each a file of its own, and what is known about them as JSON.
+"""A window as bytes: a ZIP archive with one file per summary, and a JSON header.
 
-Nothing in it is compressed (the summaries are), so that any part can be taken out with any unzip. The comment of the
-archive is a checksum over the whole, in which the checksum itself counts as zeros.
+The archive is not compressed (the summaries are), so that any unzip can extract them. Its comment is a checksum of the
+whole archive, computed with zeros in place of the checksum itself.
 """
 
 import hashlib
@@ -13,19 +13,19 @@ from typing import Any
 
 from probi.errors import InputError
 
-# 2 holds the limit for nodes from the future, and how many there were; 3 the whole config of its summaries.
+# 2 added max_ahead and n_ahead; 3 the whole config of the summaries.
 FORMAT = 3
 READABLE = (1, 2, 3)
 CHECKSUM = re.compile(rb"probi-window-sha256:([0-9a-f]{64})\Z")
 NO_CHECKSUM = b"probi-window-sha256:" + b"0" * 64
 HEADER = "window.json"
 
-# Of all members: two states that are alike give the same bytes, whenever they are written.
+# Timestamp of all members: equal states give the same bytes at any time.
 NO_TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def pack(header: dict[str, Any], summaries: dict[int, bytes]) -> bytes:
-    """Write a window: its header, and its summaries by the numbers of their periods."""
+    """Write a window: its header, and its summaries by period number."""
     sink = io.BytesIO()
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_STORED) as archive:
         text = json.dumps({"format": FORMAT, **header, "numbers": sorted(summaries)}, indent=1)
@@ -43,28 +43,28 @@ def unpack(data: bytes) -> tuple[dict[str, Any], dict[int, bytes]]:
         raise InputError("This is a Summary, not a Window: probi.Summary.load reads it.")
     stated = CHECKSUM.search(data)
     if stated is None:
-        raise InputError("This is no window of probi, or only a part of one: it does not end with its checksum.")
+        raise InputError("Not a probi window, or an incomplete one: it does not end with a checksum.")
     if hashlib.sha256(CHECKSUM.sub(NO_CHECKSUM, data)).hexdigest().encode() != stated[1]:
-        raise InputError("The window is damaged or incomplete: its checksum does not fit.")
+        raise InputError("The window is damaged or incomplete: its checksum does not match.")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
-                raise InputError("This is no window that probi can read: its parts are compressed.")
+                raise InputError("Not a valid probi window: its parts are compressed.")
             header = json.loads(archive.read(HEADER))
             if header["format"] not in READABLE:
                 raise InputError(
-                    f"The window has format {header['format']}, but this version of probi reads {READABLE[-1]} at most."
+                    f"The window has format {header['format']}, but this version of probi reads up to {READABLE[-1]}."
                 )
             return header, {number: archive.read(_name(number)) for number in header["numbers"]}
     except (zipfile.BadZipFile, KeyError, TypeError, ValueError, NotImplementedError, RuntimeError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"This is no window that probi can read: {error!r}.") from None
+        raise InputError(f"Not a valid probi window: {error!r}.") from None
 
 
 def is_window(data: bytes) -> bool:
-    """Whether bytes begin as a window does, so that :func:`unpack` knows best what is wrong with them."""
-    # In an archive the name of the first member stands after 30 bytes about it.
+    """Whether bytes begin like a window; :func:`unpack` then reports what is wrong with them."""
+    # In a ZIP archive the name of the first member follows its header of 30 bytes.
     return data.startswith(b"PK") and data[30 : 30 + len(HEADER)] == HEADER.encode()
 
 

@@ -1,4 +1,4 @@
-"""probi on Dask: workers summarise partitions, and the summaries are merged in a tree.
+"""probi on Dask: workers summarize partitions, and the summaries are merged in a tree.
 
 >>> import dask.array as da
 >>> import numpy as np

@@ -71,7 +71,7 @@ class DaskPROBI(KMedianBase):
         self.reading = reading
 
     def fit(self, X: Any, y: None = None) -> Self:
-        """Summarise all partitions and solve the summary.
+        """Summarize all partitions and solve the summary.
 
         Parameters
         ----------

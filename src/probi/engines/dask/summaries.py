@@ -54,9 +54,9 @@ def summarize(
     on_part: OnPart = lambda n_done, n_parts: None,
     **options: Any,
 ) -> Summary:
-    """Summarise a Dask collection, or files that Dask workers read.
+    """Summarize a Dask collection, or files that Dask workers read.
 
-    Each partition is a shard with its number, and neighbours are merged in a tree, so the same partitions give the
+    Each partition is a shard with its number, and neighbors are merged in a tree, so the same partitions give the
     same bytes, for any number of workers in any order.
 
     Parameters
@@ -100,7 +100,7 @@ def summarize(
 
 
 def merge_tree(leaves: list[Delayed], task: Summarize, client: Any, on_part: OnPart) -> bytes:
-    """Merge neighbours until one is left."""
+    """Merge neighbors until one is left."""
     parts = leaves
     while len(parts) > 1:
         parts = [named_call("merge", merge, [parts[i] for i in group]) for group in groups(len(parts), task.fan_in)]

@@ -1,4 +1,4 @@
-"""probi on Apache Spark: executors summarise partitions, and the summaries are merged in a tree.
+"""probi on Apache Spark: executors summarize partitions, and the summaries are merged in a tree.
 
 The executors' Python needs probi; only parameters are sent to them. ::
 

@@ -48,9 +48,9 @@ def summarize(
     on_part: OnPart = lambda n_done, n_parts: None,
     **options: Any,
 ) -> Summary:
-    """Summarise a Spark DataFrame, or files that the executors read.
+    """Summarize a Spark DataFrame, or files that the executors read.
 
-    Each partition is a shard with its number, and neighbours are merged in a tree, so the same partitions give the
+    Each partition is a shard with its number, and neighbors are merged in a tree, so the same partitions give the
     same bytes, for any number of executors in any order.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Compile kernels that a first run needs late, in a process of its own, while the first run compiles the others."""
+"""Compile the kernels that a first run needs late, in a separate process, while the run compiles the others."""
 
 import os
 import warnings
@@ -13,7 +13,7 @@ from probi.solver.swaps import Swaps
 
 
 def main(dtype: str) -> None:
-    """Solve tiny problems of this type of numbers, what is needed last first; stop when nobody waits any more."""
+    """Solve tiny problems with this dtype, the kernels needed last first; stop when the parent process ends."""
     parent = os.getppid()
     warnings.simplefilter("ignore")
     points = np.random.default_rng(0).normal(size=(40, 2)).astype(dtype)

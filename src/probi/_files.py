@@ -1,4 +1,4 @@
-"""Files that are replaced as a whole, and errors that name the file."""
+"""Atomic file replacement, and errors that name the file."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def read_named(path: str | os.PathLike[str], parse: Callable[[bytes], T]) -> T:
-    """What a function makes of the content of a file; where that is wrong, the error names the file."""
+    """Parse the content of a file; an InputError names the file."""
     try:
         return parse(Path(path).read_bytes())
     except InputError as error:
@@ -21,14 +21,14 @@ def read_named(path: str | os.PathLike[str], parse: Callable[[bytes], T]) -> T:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write to a temporary name beside it, flush, rename: a crash leaves the old file or the new one."""
+    """Write a temporary file, flush, rename: a crash leaves the old file or the new one."""
     with replacing(path) as temporary:
         temporary.write_bytes(data)
 
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a temporary name beside the path; what was written there takes its place at the end, if nothing failed."""
+    """Yield a temporary path in the same folder, and rename it to the path at the end unless an error occurs."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
         yield temporary
@@ -38,15 +38,15 @@ def replacing(path: Path) -> Iterator[Path]:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.filename in (None, str(temporary), temporary):
-            raise _about(path, error) from error
+            raise _naming(path, error) from error
         raise
-    # The new name must last too; where folders cannot be opened (Windows) the system sees to that by itself.
+    # The rename must be durable too; where folders cannot be opened (Windows) the system ensures it.
     with contextlib.suppress(OSError):
         _flush(path.parent)
 
 
-def _about(path: Path, error: OSError) -> OSError:
-    """The same trouble with the name of the file: of a full disk it is not said, else it is one that nobody knows."""
+def _naming(path: Path, error: OSError) -> OSError:
+    """The same error naming the user's file; ENOSPC names none, other errors name the temporary one."""
     if error.errno is None:
         return OSError(f"{path}: {error}")
     return OSError(error.errno, os.strerror(error.errno), str(path))

@@ -1,14 +1,14 @@
-"""Small tables for notebooks, where text would do in a terminal."""
+"""Small HTML tables for notebooks."""
 
 from collections.abc import Sequence
 from html import escape
 
-# Rows and columns that are shown of what is long.
+# Rows and columns shown of long tables.
 MAX_ROWS, MAX_COLUMNS = 20, 8
 
 
 def table(caption: str, rows: Sequence[Sequence[str]], header: Sequence[str] = ()) -> str:
-    """A table as HTML, with its first column as names of the rows; all text is escaped."""
+    """An HTML table whose first column has the row names; all text is escaped."""
     head = "".join(f"<th>{escape(name)}</th>" for name in header)
     body = "".join(
         f"<tr><th>{escape(row[0])}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in row[1:])}</tr>" for row in rows

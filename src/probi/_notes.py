@@ -1,10 +1,10 @@
-"""Words to people: a line to those who wait, and warnings that name their own line of code."""
+"""Messages to users: progress notes, and warnings that point to the user's line of code."""
 
 import sys
 import warnings
 from pathlib import Path
 
-# Set where nothing may be said, errors excepted.
+# True to print errors only.
 quiet = False
 
 _PACKAGE = str(Path(__file__).parent)
@@ -16,22 +16,22 @@ def counted(number: int, what: str) -> str:
 
 
 def rounded(error: float) -> float:
-    """An error to two digits, to be shown without an exponent: 270, not 2.7e+02."""
+    """Round an error to two digits, to show without an exponent: 270, not 2.7e+02."""
     return float(f"{error:.2g}")
 
 
 def note(text: str) -> bool:
-    """Print a line on standard error if somebody can see it now, and say whether that is so; not into a pipe."""
-    # The kernel of a notebook shows standard error below the cell, but is no terminal.
-    seen = sys.stderr is not None and (sys.stderr.isatty() or "ipykernel" in sys.modules)
-    if quiet or not seen:
+    """Print a line on standard error if it is a terminal or notebook; return whether it was printed."""
+    # A notebook kernel shows standard error below the cell, but is not a terminal.
+    visible = sys.stderr is not None and (sys.stderr.isatty() or "ipykernel" in sys.modules)
+    if quiet or not visible:
         return False
     print(f"probi: {text}", file=sys.stderr, flush=True)
     return True
 
 
 def warn(message: str, category: type[Warning]) -> None:
-    """Warn at the line of the user's code that called probi, however deep the cause was found."""
+    """Warn at the line of the user's code that called probi, at any depth inside probi."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back

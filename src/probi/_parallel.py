@@ -1,4 +1,4 @@
-"""Runs a kernel over ranges on a pool of threads.
+"""Run a kernel over ranges on a pool of threads.
 
 Kernels release the interpreter lock, so plain threads are enough; unlike Numba's own threading layers they may be
 called from many threads at once and after a fork. The ranges never depend on the number of threads, so neither do
@@ -18,10 +18,10 @@ from probi.errors import InputError
 
 Range = tuple[int, int]
 
-# joblib's and Dask's workers set OMP_NUM_THREADS to share the machine among them; so do we where nothing else is said.
+# joblib and Dask set OMP_NUM_THREADS to divide the machine among their workers; it is the default here too.
 THREAD_VARIABLES = ("PROBI_NUM_THREADS", "OMP_NUM_THREADS")
 
-# More threads than this never helped a loop that waits for memory; idle ones are never started.
+# More threads never helped a memory-bound loop; threads are only started when needed.
 MAX_THREADS = 64
 
 _n_jobs: ContextVar[int | None] = ContextVar("n_jobs", default=None)
@@ -37,7 +37,7 @@ def ranges(n_items: int, step: int) -> list[Range]:
 
 @contextmanager
 def limited(n_jobs: int | None) -> Iterator[None]:
-    """Run what is inside with ``n_jobs`` threads, in joblib's meaning (-1: all cores, -2: all but one)."""
+    """Use ``n_jobs`` threads inside the context, as in joblib (-1: all cores, -2: all but one)."""
     token = _n_jobs.set(n_jobs)
     try:
         n_threads()
@@ -47,7 +47,7 @@ def limited(n_jobs: int | None) -> Iterator[None]:
 
 
 def n_threads() -> int:
-    """Threads to use now: of the enclosing :func:`limited`, else of the environment, else one a core."""
+    """Threads to use: from the enclosing :func:`limited`, else from the environment, else one per core."""
     n_jobs = _n_jobs.get()
     name = "n_jobs"
     for variable in THREAD_VARIABLES:
@@ -57,13 +57,13 @@ def n_threads() -> int:
     if n_jobs is None:
         n_jobs = -1
     if n_jobs == 0:
-        raise InputError(f"{name} is 0. Give the number of threads, -1 for one a core, or leave it out.")
+        raise InputError(f"{name} is 0. Use a number of threads, -1 for one per core, or omit it.")
     return min(MAX_THREADS, n_jobs if n_jobs > 0 else max(1, _n_cores() + 1 + n_jobs))
 
 
 def _parse(variable: str, text: str) -> int:
     try:
-        # OpenMP allows a list, one number a level of nesting.
+        # OpenMP allows a list with one number per nesting level.
         return int(text.split(",")[0])
     except ValueError:
         raise InputError(f"The environment variable {variable} is {text!r}, not a number of threads.") from None
@@ -76,7 +76,7 @@ def _n_cores() -> int:
 
 
 def run(kernel: Callable[..., Any], pieces: Sequence[Range], *arguments: Any) -> list[Any]:
-    """Call ``kernel(*arguments, start, stop)`` for each range; what the calls return, in the order of the ranges."""
+    """Call ``kernel(*arguments, start, stop)`` for each range; return the results in the order of the ranges."""
     helpers = min(n_threads(), len(pieces)) - 1
     if helpers < 1 or getattr(_inside, "worker", False):
         return [kernel(*arguments, start, stop) for start, stop in pieces]
@@ -86,7 +86,7 @@ def run(kernel: Callable[..., Any], pieces: Sequence[Range], *arguments: Any) ->
 
 
 class _Job:
-    """Ranges to work on, shared by the calling thread and its helpers; nobody works on it once it is finished."""
+    """Ranges shared by the calling thread and its helpers; no thread works on them after :meth:`finish`."""
 
     def __init__(self, kernel: Callable[..., Any], pieces: Sequence[Range], arguments: tuple[Any, ...]) -> None:
         self._kernel, self._arguments = kernel, arguments
@@ -97,13 +97,13 @@ class _Job:
         self._changed = threading.Condition()
 
     def help(self) -> None:
-        """Work on ranges until none is left."""
+        """Process ranges until none is left."""
         self._work()
 
     def finish(self) -> list[Any]:
-        """Work along, wait for the helpers that have begun, and return the results or raise the first error.
+        """Process ranges, wait for helpers that have started, and return the results or raise the first error.
 
-        A helper that comes later, because the pool was busy, finds nothing to do.
+        A helper that starts later, because the pool was busy, finds nothing to do.
         """
         self._work()
         with self._changed:
@@ -113,7 +113,7 @@ class _Job:
         return self._results
 
     def _work(self) -> None:
-        # What runs inside a range is not shared again: all threads have work, and none may wait for the pool it is of.
+        # No nested parallelism: all threads are busy, and a pool thread that waits for its own pool may deadlock.
         before, _inside.worker = getattr(_inside, "worker", False), True
         try:
             self._work_on_ranges()
@@ -139,7 +139,7 @@ class _Job:
 
 
 class Lock:
-    """A lock for ``with``, reentrant, and new in a forked child, where the thread that may have held it is not."""
+    """A reentrant lock that is renewed in a forked child, where the thread that held it does not exist."""
 
     def __init__(self) -> None:
         self._renew()
@@ -157,7 +157,7 @@ class Lock:
 
 
 def _submit(task: Callable[[], None], times: int) -> None:
-    # No more threads, or the interpreter is shutting down: the calling thread does what is left.
+    # No more threads, or the interpreter is shutting down: the calling thread does the rest.
     with suppress(RuntimeError):
         for _ in range(times):
             _threads().submit(task)
@@ -172,7 +172,7 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def _forget_threads() -> None:
-    """After a fork the child has none of the parent's threads, and the lock may have been held by one of them."""
+    """Start over in a forked child: it has none of the parent's threads, one of which may have held the lock."""
     global _pool, _lock
     _pool, _lock = None, threading.Lock()
     _inside.worker = False

@@ -1,4 +1,4 @@
-"""Where random numbers come from."""
+"""Random generators and seeds."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def generator(random_state: Any) -> np.random.Generator:
 
 
 def seed_of(random_state: Any) -> int:
-    """Return a number that can be written down and from which :func:`keyed` makes generators.
+    """Return a seed that can be saved, for :func:`keyed`.
 
     An int is its own seed; anything else gives 128 random bits.
     """
@@ -33,5 +33,5 @@ def seed_of(random_state: Any) -> int:
 
 
 def keyed(seed: int, *key: int) -> np.random.Generator:
-    """Return the generator of a key: independent of those of all other keys, and of what was drawn before."""
+    """Return the generator of a key, independent of those of all other keys and of earlier draws."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))

@@ -1,8 +1,8 @@
-"""What can go wrong, as classes: every error of probi is a ProbiError, and a ValueError where that is the custom."""
+"""Errors and warnings: every error of probi is a ProbiError, and a ValueError or ImportError where users expect one."""
 
 
 class ProbiError(Exception):
-    """Base of all errors that probi raises on purpose.
+    """Base class of all errors that probi raises.
 
     Examples
     --------
@@ -16,9 +16,9 @@ class ProbiError(Exception):
 
 
 class InputError(ProbiError, ValueError):
-    """Data or a parameter that cannot be used; the message says what, where, and what to do.
+    """Invalid data or parameter; the message says what, where, and what to do.
 
-    It is a ValueError too, as scikit-learn's users expect.
+    Also a ValueError, as scikit-learn users expect.
 
     Examples
     --------
@@ -31,7 +31,7 @@ class InputError(ProbiError, ValueError):
 
 
 class InputWarning(UserWarning):
-    """Data was mended, or read in one way and perhaps meant in another; the message says what, and what to do.
+    """Data was corrected, or is ambiguous; the message says what, and what to do.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class InputWarning(UserWarning):
 
 
 class SolverWarning(UserWarning):
-    """An answer is valid, but not what was asked for: fewer distinct centers, a tolerance that was not reached.
+    """A result is valid, but not as requested: fewer distinct centers, or a tolerance not reached.
 
     Examples
     --------
@@ -64,9 +64,9 @@ class SolverWarning(UserWarning):
 
 
 class MissingExtraError(ProbiError, ImportError):
-    """A package that is needed here and not elsewhere is not installed; the message says how to install it.
+    """An optional package is not installed; the message says how to install it.
 
-    It is an ImportError too.
+    Also an ImportError.
 
     Examples
     --------
@@ -79,4 +79,4 @@ class MissingExtraError(ProbiError, ImportError):
 
 
 class StoppedError(ProbiError):
-    """Reading was stopped on request; what was read is in the checkpoint, if there is one."""
+    """Reading was stopped on request; the checkpoint, if there is one, has what was read."""

@@ -394,7 +394,7 @@ def test_numbers_below_a_million_have_no_exponent(capsys):
     summary = Summary(1, random_state=0)
     summary.update(Nodes.from_points([[0.0], [400_000.0]]))
     found = replace(solve(summary, 1, random_state=0), standard_error=341.0)
-    Results(summary, Transform(("x",)), [found, found], {}, 0, {}).tell(as_json=False)
+    Results(summary, Transform(("x",)), [found, found], {}, 0, {}).show(as_json=False)
     shown = capsys.readouterr().out
     assert "cost 400,000 ± 340" in shown
     assert "e+" not in shown

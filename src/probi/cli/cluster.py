@@ -47,7 +47,7 @@ def cluster(
     from probi.cli.steps import stoppable
 
     elsewhere = Elsewhere.checked(engine, workers, part_size, checkpoint, summary["shard"])
-    with stoppable(checkpoint, can_go_on=elsewhere is None):
+    with stoppable(checkpoint, can_resume=elsewhere is None):
         cluster_files(
             Console(quiet), files, opt.numbers_of_clusters(clusters), reading, summary, output, n_init=n_init,
             assign=assign, checkpoint=checkpoint, every=checkpoint_every, elsewhere=elsewhere, as_json=json,

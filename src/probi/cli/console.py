@@ -135,8 +135,8 @@ class Interrupts:
     With ``at_once`` the first one does; the work still checks, because a library may swallow KeyboardInterrupt.
     """
 
-    def __init__(self, talk: Console, at_once: bool = False) -> None:
-        self._talk, self._at_once, self._asked = talk, at_once, False
+    def __init__(self, console: Console, at_once: bool = False) -> None:
+        self._console, self._at_once, self._asked = console, at_once, False
 
     def asked(self) -> bool:
         """Whether Ctrl-C was pressed."""
@@ -163,7 +163,7 @@ class Interrupts:
         self._asked = True
         if self._at_once:
             raise KeyboardInterrupt
-        self._talk.say("Stopping after this batch; Ctrl-C again to stop at once.")
+        self._console.say("Stopping after this batch; Ctrl-C again to stop at once.")
 
 
 def print_table(columns: list[str], rows: list[list[str]]) -> None:

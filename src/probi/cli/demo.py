@@ -33,12 +33,12 @@ def demo(
     from probi.io.demo_data import otis_table
     from probi.io.write import write_table
 
-    talk = Console(quiet)
+    console = Console(quiet)
     results_folder(output)
     forecasts = output / "forecasts.parquet"
     write_table(forecasts, otis_table())
     arguments = f"--layout long --id init,tau --lonlat lon,lat -k {N_CLUSTERS} --seed {SEED} -o"
-    talk.say(f"$ probi cluster {shlex.quote(str(forecasts))} {arguments} {shlex.quote(str(output))}")
+    console.say(f"$ probi cluster {shlex.quote(str(forecasts))} {arguments} {shlex.quote(str(output))}")
     reading = Options(layout="long", id=["init", "tau"], lonlat=("lon", "lat"))
-    cluster_files(talk, [str(forecasts)], [N_CLUSTERS], reading, {"seed": SEED}, output, as_json=json)
-    talk.say(f"Report: {(output / 'report.html').resolve().as_uri()}")
+    cluster_files(console, [str(forecasts)], [N_CLUSTERS], reading, {"seed": SEED}, output, as_json=json)
+    console.say(f"Report: {(output / 'report.html').resolve().as_uri()}")

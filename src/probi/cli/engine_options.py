@@ -53,24 +53,24 @@ class Elsewhere:
         return {"engine": self.engine, "part_size": self.part_megabytes}
 
     @contextlib.contextmanager
-    def workers(self, talk: Console, reader: Reader) -> Iterator["Workers"]:
+    def workers(self, console: Console, reader: Reader) -> Iterator["Workers"]:
         """Start the engine, or connect to it, and report its address."""
         files = Files.of(reader, self.part_megabytes << 20)
         module = importlib.import_module(f"probi.engines.{self.engine}.workers")
-        with talk.progress("Starting"):
+        with console.progress("Starting"):
             stack = contextlib.ExitStack()
             engine = stack.enter_context(module.connected(self.workers_or_address))
-        with stack, Interrupts(talk, at_once=True) as interrupts:
+        with stack, Interrupts(console, at_once=True) as interrupts:
             n_parts = len(files.parts)
-            talk.say(f"{engine.description}: {n_parts:,} part{'s' * (n_parts != 1)}.")
-            yield Workers(talk, engine, reader, files, interrupts)
+            console.say(f"{engine.description}: {n_parts:,} part{'s' * (n_parts != 1)}.")
+            yield Workers(console, engine, reader, files, interrupts)
 
 
 @dataclass(frozen=True)
 class Workers:
     """An engine that processes files."""
 
-    talk: Console
+    console: Console
     engine: Engine
     reader: Reader
     files: Files
@@ -87,7 +87,7 @@ class Workers:
 
     def summarize(self, task: Summarize, rejects: Path | None) -> tuple[Summary, Counts]:
         """Read the files once."""
-        with self.talk.progress("Reading", "parts") as bar:
+        with self.console.progress("Reading", "parts") as bar:
             task = replace(task, keeps_rejected=rejects is not None)
             data = self.engine.summarize(self.files, task, self._shows(bar))
         self.interrupts.check()
@@ -95,11 +95,11 @@ class Workers:
         if rejects is not None:
             with Rejects(rejects) as file:
                 file.write(stats.rejected)
-        check_counts(self.talk, self.reader, stats.counts, rejects)
+        check_counts(self.console, self.reader, stats.counts, rejects)
         return summary, stats.counts
 
     def assign(self, results: list[Result], path: Path) -> list[Tally]:
         """Read the files a second time and write the cluster of each node."""
-        with self.talk.progress("Assigning", "parts") as bar, assignment_file(path) as file:
+        with self.console.progress("Assigning", "parts") as bar, assignment_file(path) as file:
             centers = [result.centers for result in results]
             return assign_parts(self.engine, self.files, centers, file.write, self._shows(bar))

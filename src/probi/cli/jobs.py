@@ -34,7 +34,7 @@ from probi.summary.config import SummaryConfig
 
 
 def cluster_files(
-    talk: Console,
+    console: Console,
     files: list[str],
     ks: list[int],
     reading: Options,
@@ -55,56 +55,58 @@ def cluster_files(
     parameters = _parameters(files, reading, k=ks, **summary, n_init=n_init, **others)
     if output is not None:
         check_no_results(output, find_sources(files, reading.format))
-    reader = open_reader(talk, files, reading)
+    reader = open_reader(console, files, reading)
     if output is not None:
         results_folder(output)
     rejects = None if output is None else output / "rejected.csv"
     with contextlib.ExitStack() as stack:
-        workers = None if elsewhere is None else stack.enter_context(elsewhere.workers(talk, reader))
+        workers = None if elsewhere is None else stack.enter_context(elsewhere.workers(console, reader))
         with clock.timed("read"):
             if workers is None:
-                made, counts = summarize_files(
-                    talk, reader, Summary.from_config(config), parameters, rejects, checkpoint, every
+                summarized, counts = summarize_files(
+                    console, reader, Summary.from_config(config), parameters, rejects, checkpoint, every
                 )
             else:
-                made, counts = workers.summarize(Summarize(config), rejects)
+                summarized, counts = workers.summarize(Summarize(config), rejects)
         sources = [str(source) for source in reader.sources]
         with clock.timed("solve"):
-            results = solve_all(talk, made, ks, n_init, config.seed, sources[0] if len(sources) == 1 else "The input")
-        tallies, trouble = [], None
+            solutions = solve_all(
+                console, summarized, ks, n_init, config.seed, sources[0] if len(sources) == 1 else "The input"
+            )
+        tallies, write_error = [], None
         if output is not None and assign and all(source.size is not None for source in reader.sources):
             path = output / "assignment.parquet"
             try:
                 with clock.timed("assign"):
                     if workers is None:
-                        tallies = assign_files(talk, reader, results, path)
+                        tallies = assign_files(console, reader, solutions, path)
                     else:
-                        tallies = workers.assign(results, path)
+                        tallies = workers.assign(solutions, path)
             except OSError as error:  # such as a full disk: the result is still shown
-                trouble = error
+                write_error = error
         elif output is not None and assign:
-            talk.say("No assignment.parquet: a stream cannot be read twice. Run probi assign on a copy of it.")
-    outcome = Results(made, reader.space, results, parameters, config.seed, clock, sources, counts, tallies)
-    _finish(outcome, output, talk, as_json, trouble)
+            console.say("No assignment.parquet: a stream cannot be read twice. Run probi assign on a copy of it.")
+    results = Results(summarized, reader.space, solutions, parameters, config.seed, clock, sources, counts, tallies)
+    _finish(results, output, console, as_json, write_error)
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
 
 
 def _finish(
-    outcome: Results, folder: Path | None, talk: Console, as_json: bool, trouble: OSError | None = None
+    results: Results, folder: Path | None, console: Console, as_json: bool, write_error: OSError | None = None
 ) -> None:
     """Write the results and print them; print them even if writing failed, now or before."""
-    if folder is not None and trouble is None:
+    if folder is not None and write_error is None:
         try:
-            with talk.progress("Writing"):
-                outcome.write(folder)
+            with console.progress("Writing"):
+                results.write(folder)
             size = (folder / "summary.probi").stat().st_size
-            talk.say(f"Results are in {folder}; summary.probi has {size_of_file(size)}.")
+            console.say(f"Results are in {folder}; summary.probi has {size_of_file(size)}.")
         except OSError as error:
-            trouble = error
-    outcome.tell(as_json)
-    if trouble is not None:
-        raise trouble
+            write_error = error
+    results.show(as_json)
+    if write_error is not None:
+        raise write_error
 
 
 def _parameters(files: list[str], reading: Options, **others: Any) -> dict[str, Any]:
@@ -114,7 +116,7 @@ def _parameters(files: list[str], reading: Options, **others: Any) -> dict[str, 
 
 
 def summarize_into(
-    talk: Console,
+    console: Console,
     files: list[str],
     ks: list[int],
     reading: Options,
@@ -128,15 +130,17 @@ def summarize_into(
     """Write the summary of files; see :func:`probi.cli.cluster.summarize`."""
     config = SummaryConfig(ks[-1], **summary)
     parameters = _parameters(files, reading, k=ks[-1:], **summary)
-    reader = open_reader(talk, files, reading)
+    reader = open_reader(console, files, reading)
     check_output(output, reader)
     with stoppable(checkpoint):
-        made, _ = summarize_files(talk, reader, Summary.from_config(config), parameters, None, checkpoint, every)
-    made = made.sealed()
-    made.save(output)
+        summarized, _ = summarize_files(
+            console, reader, Summary.from_config(config), parameters, None, checkpoint, every
+        )
+    sealed = summarized.sealed()
+    sealed.save(output)
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
-    print_summary(output, made, as_json)
+    print_summary(output, sealed, as_json)
 
 
 def merge_summaries(summaries: list[Path], output: Path, as_json: bool) -> None:
@@ -155,14 +159,14 @@ def merge_summaries(summaries: list[Path], output: Path, as_json: bool) -> None:
 
 
 def solve_summary(
-    talk: Console, path: Path, ks: list[int], output: Path | None, seed: int, n_init: int | None, as_json: bool
+    console: Console, path: Path, ks: list[int], output: Path | None, seed: int, n_init: int | None, as_json: bool
 ) -> None:
     """Find centers for a summary; see :func:`probi.cli.cluster.solve`."""
     clock = Clock()
-    found = Summary.load(path)
+    summary = Summary.load(path)
     with clock.timed("solve"):
-        results = solve_all(talk, found, ks, n_init, seed, str(path))
+        solutions = solve_all(console, summary, ks, n_init, seed, str(path))
     parameters = {"summary": str(path), "k": ks, "n_init": n_init, "seed": seed}
     if output is not None:
         results_folder(output)
-    _finish(Results(found, space_of(found), results, parameters, seed, clock), output, talk, as_json)
+    _finish(Results(summary, space_of(summary), solutions, parameters, seed, clock), output, console, as_json)

@@ -45,7 +45,7 @@ class Results:
         return len(self.results) - 1
 
     @cached_property
-    def told(self) -> list[Result]:
+    def shown(self) -> list[Result]:
         """The results to show first: with the exact cost, if a second pass computed it."""
         if not self.tallies:
             return self.results
@@ -128,14 +128,14 @@ class Results:
         write_run_report(self, folder / "report.html")
         self.summary.sealed().save(folder / "summary.probi")
 
-    def tell(self, as_json: bool) -> None:
+    def show(self, as_json: bool) -> None:
         """Print the result on standard output."""
         if as_json:
             print(json.dumps(self.values, indent=2))
             return
         if len(self.results) > 1:
-            self._tell_costs()
-        result = self.told[self.chosen]
+            self._show_costs()
+        result = self.shown[self.chosen]
         print(_headline(result, self.results[self.chosen], self.space.unit))
         names = self.space.features[:4]
         inverse = self.space.inverse(result.centers)
@@ -149,10 +149,10 @@ class Results:
         if len(self.space.features) > len(names):
             print(f"and {len(self.space.features) - len(names)} more features of the centers.")
 
-    def _tell_costs(self) -> None:
+    def _show_costs(self) -> None:
         rows = [
             [str(len(r.centers)), f"{r.cost:,.6g}", f"{rounded(r.standard_error):,g}", f"{r.excess:,.6g}"]
-            for r in self.told
+            for r in self.shown
         ]
         print_table(["k", "cost", "±", "beyond spread"], rows)
         print(f"Details are for the largest, k = {rows[self.chosen][0]}; for another, run again with only that -k.")
@@ -188,10 +188,10 @@ def command_line() -> str:
 
 def versions() -> dict[str, str]:
     """Versions on which the result may depend."""
-    found = {"probi": __version__, "python": platform.python_version()}
+    installed = {"probi": __version__, "python": platform.python_version()}
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            installed[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return installed

@@ -70,12 +70,12 @@ def space_of(summary: Summary) -> Transform:
     return Transform(tuple(f"x{j}" for j in range(summary.n_features or 0)))
 
 
-def open_reader(talk: Console, files: Sequence[str], reading: Options) -> Reader:
+def open_reader(console: Console, files: Sequence[str], reading: Options) -> Reader:
     """Open files, and report how they are read."""
     reader = Reader(files, reading)
-    talk.say(f"{_name(reader)}: {reader.columns}.")
+    console.say(f"{_name(reader)}: {reader.columns}.")
     if reading.features is None and reading.lonlat is None and reader.columns.degrees:
-        talk.say(f"Note: {degrees_note(reader.columns)}")
+        console.say(f"Note: {degrees_note(reader.columns)}")
     return reader
 
 
@@ -84,7 +84,7 @@ def _name(reader: Reader) -> str:
 
 
 def summarize_files(
-    talk: Console,
+    console: Console,
     reader: Reader,
     summary: Summary,
     parameters: dict[str, Any],
@@ -98,31 +98,31 @@ def summarize_files(
             "--checkpoint and --gather cannot be combined: gathering reads everything before the first node."
         )
     # max_bad does not change what is read: a run with a larger one may resume from the checkpoint.
-    kept = {name: value for name, value in parameters.items() if name != "max_bad"}
-    saver = None if checkpoint is None else Checkpoint(checkpoint, every, reader, kept)
-    with talk.progress("Reading") as bar, Interrupts(talk) as interrupts:
+    compared = {name: value for name, value in parameters.items() if name != "max_bad"}
+    saver = None if checkpoint is None else Checkpoint(checkpoint, every, reader, compared)
+    with console.progress("Reading") as bar, Interrupts(console) as interrupts:
         try:
             summary, counts = summarize(
                 reader,
                 summary,
                 rejects=rejects,
                 checkpoint=saver,
-                on_going_on=lambda counts: talk.say(f"Resuming from {checkpoint}, after {counts.nodes:,} nodes."),
+                on_going_on=lambda counts: console.say(f"Resuming from {checkpoint}, after {counts.nodes:,} nodes."),
                 on_batch=lambda batch: bar.update(batch.counts.nodes, batch.fraction),
                 is_stopped=interrupts.asked,
             )
         except StoppedError as stop:
-            raise StoppedError(f"{stop} {_how_to_go_on(checkpoint)}") from None
+            raise StoppedError(f"{stop} {_how_to_resume(checkpoint)}") from None
     if reader.n_across_files:
-        talk.say(
+        console.say(
             f"Note: the rows of {counted(reader.n_across_files, 'node')} were gathered from several files. If ids "
             "are unique only within a file, these are different nodes: use --id-per-file."
         )
-    check_counts(talk, reader, counts, rejects)
+    check_counts(console, reader, counts, rejects)
     return summary, counts
 
 
-def check_counts(talk: Console, reader: Reader, counts: Counts, rejects: Path | None) -> None:
+def check_counts(console: Console, reader: Reader, counts: Counts, rejects: Path | None) -> None:
     """Report the rows left out; raise if that is all of them, or more than allowed."""
     if counts.nodes == 0:
         what = f"{counts.rows:,} rows, but none can be used" if counts.rows else "no rows"
@@ -131,33 +131,33 @@ def check_counts(talk: Console, reader: Reader, counts: Counts, rejects: Path | 
         check_left_out(counts, reader.options)
     except InputError as error:
         raise InputError(f"{_name(reader)}: {error}{_see(rejects)}") from None
-    say_what_was_left_out(talk, counts, rejects)
+    say_what_was_left_out(console, counts, rejects)
 
 
 @contextmanager
-def stoppable(checkpoint: Path | None, can_go_on: bool = True) -> Iterator[None]:
+def stoppable(checkpoint: Path | None, can_resume: bool = True) -> Iterator[None]:
     """Say how to resume after a Ctrl-C that stops at once."""
     try:
         yield
     except KeyboardInterrupt:
-        raise StoppedError(f"Stopped. {_how_to_go_on(checkpoint) if can_go_on else 'Nothing was saved.'}") from None
+        raise StoppedError(f"Stopped. {_how_to_resume(checkpoint) if can_resume else 'Nothing was saved.'}") from None
 
 
-def _how_to_go_on(checkpoint: Path | None) -> str:
+def _how_to_resume(checkpoint: Path | None) -> str:
     if checkpoint is None:
         return "Nothing was saved; with --checkpoint FILE the next run could resume here."
     return f"Rerun the same command to resume from {checkpoint}."
 
 
-def say_what_was_left_out(talk: Console, counts: Counts, rejects: Path | None = None) -> None:
+def say_what_was_left_out(console: Console, counts: Counts, rejects: Path | None = None) -> None:
     """Report how many rows are in no node, and why; and what was corrected."""
     n_left_out = counts.rows - counts.used
     if n_left_out:
-        talk.say(f"Left out {n_left_out:,} of {counts.rows:,} rows: {', '.join(by_kind(counts))}.{_see(rejects)}")
+        console.say(f"Left out {n_left_out:,} of {counts.rows:,} rows: {', '.join(by_kind(counts))}.{_see(rejects)}")
     if counts.absent:
-        talk.say(f"Treated {counts.absent:,} realizations with a missing value in their lists as absent.")
+        console.say(f"Treated {counts.absent:,} realizations with a missing value in their lists as absent.")
     if counts.normalized:
-        talk.say(
+        console.say(
             f"Divided the probabilities of {counts.normalized:,} of {counts.nodes:,} nodes by their sum, which "
             "exceeded 1 by rounding."
         )
@@ -167,13 +167,15 @@ def _see(rejects: Path | None) -> str:
     return "" if rejects is None else f" See {rejects}, which lists the first {MAX_LISTED:,} of each kind."
 
 
-def solve_all(talk: Console, summary: Summary, ks: list[int], n_init: int | None, seed: int, name: str) -> list[Result]:
+def solve_all(
+    console: Console, summary: Summary, ks: list[int], n_init: int | None, seed: int, name: str
+) -> list[Result]:
     """Solve one summary for each number of clusters."""
     n_nodes = summary.n_nodes
     if ks[-1] > n_nodes:
         raise InputError(f"{name} has {counted(n_nodes, 'node')}, too few for {ks[-1]:,} clusters. Use a smaller -k.")
     results = []
-    with talk.progress("Solving") as bar, talk.warnings():
+    with console.progress("Solving") as bar, console.warnings():
         for i, k in enumerate(ks):
             share = i / len(ks) if len(ks) > 1 else None
 
@@ -184,20 +186,20 @@ def solve_all(talk: Console, summary: Summary, ks: list[int], n_init: int | None
     return results
 
 
-def assign_files(talk: Console, first: Reader, results: list[Result], path: Path) -> list[Tally]:
+def assign_files(console: Console, first: Reader, results: list[Result], path: Path) -> list[Tally]:
     """Read the files a second time and write the cluster of each node."""
     # The files themselves: a folder or a pattern may match more by now, such as rejected.csv.
     reader = Reader(first.sources, first.options, first.known())
-    tallies, _ = assign_reader(talk, reader, [result.centers for result in results], path)
+    tallies, _ = assign_reader(console, reader, [result.centers for result in results], path)
     return tallies
 
 
 def assign_reader(
-    talk: Console, reader: Reader, centers: Sequence[Any], path: Path | None
+    console: Console, reader: Reader, centers: Sequence[Any], path: Path | None
 ) -> tuple[list[Tally], Counts]:
     """Assign all nodes of a reader, and write them if there is a path. Also returns the counts of rows."""
     counts = Counts()
-    with talk.progress("Assigning") as bar:
+    with console.progress("Assigning") as bar:
 
         def show(batch: Batch) -> None:
             nonlocal counts

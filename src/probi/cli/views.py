@@ -24,7 +24,7 @@ from probi.nodes import Nodes
 from probi.summary import Summary
 from probi.summary.window_file import is_window
 
-# Lower-case names of columns that are taken as degrees.
+# Lower-case names of columns that seem to be degrees.
 LONGITUDES = ("lon", "long", "longitude", "lng")
 LATITUDES = ("lat", "latitude")
 
@@ -67,7 +67,7 @@ def _shown(value: Any) -> str:
 
 
 def _reader_in_space_of(
-    centers: Centers, name: Path, talk: Console, files: list[str], reading: Options
+    centers: Centers, name: Path, console: Console, files: list[str], reading: Options
 ) -> tuple[Reader, Any]:
     """Reader whose coordinates are those of the centers, and the centers."""
     if reading.scale in ("standard", "robust"):
@@ -79,7 +79,7 @@ def _reader_in_space_of(
         _check_degrees(centers, name, reading)
     elif centers.reading is None and reading.lonlat is None:
         reading = replace(reading, lonlat=centers.space.lonlat)
-    reader = _open_for(centers, name, talk, files, reading)
+    reader = _open_for(centers, name, console, files, reading)
     _check_same_features(centers, reader.columns.features, str(reader.sources[0]))
     if centers.space is None:
         return reader, reader.space.coordinates(centers.coordinates)
@@ -109,21 +109,21 @@ def _check_same_space(given: Transform, theirs: Transform, name: Path, reading: 
         raise InputError(f"--scale {reading.scale} has other scales than the run in {name}. Omit the option.")
 
 
-def _open_for(centers: Centers, name: Path, talk: Console, files: list[str], reading: Options) -> Reader:
+def _open_for(centers: Centers, name: Path, console: Console, files: list[str], reading: Options) -> Reader:
     """Open files as the run of the centers did, or at least with the same feature columns."""
     if centers.reading is not None:
-        reader = open_reader(talk, files, as_before(reading, centers.reading, str(name)))
+        reader = open_reader(console, files, as_before(reading, centers.reading, str(name)))
         check_as_before(reader, centers.reading, str(name))
         return reader
     if reading.features is not None:
-        return open_reader(talk, files, reading)
+        return open_reader(console, files, reading)
     try:
-        return open_reader(talk, files, replace(reading, features=centers.features))
+        return open_reader(console, files, replace(reading, features=centers.features))
     except InputError:
         # A column of point lists names no features; standard input cannot be opened again.
         if "-" in files or Reader(files, reading).columns.points is None:
             raise
-        return open_reader(talk, files, reading)
+        return open_reader(console, files, reading)
 
 
 def _check_same_features(centers: Centers, features: tuple[str, ...], name: str) -> None:
@@ -155,7 +155,7 @@ def _centers_of(path: Path, n_clusters: int | None) -> Centers:
 
 
 def assign_to_file(
-    talk: Console,
+    console: Console,
     files: list[str],
     centers: Path,
     n_clusters: int | None,
@@ -165,27 +165,27 @@ def assign_to_file(
 ) -> None:
     """Write the nearest center of each node; see :func:`probi.cli.inspect.assign`."""
     assignment_format(output)
-    reader, places = _reader_in_space_of(_centers_of(centers, n_clusters), centers, talk, files, reading)
+    reader, coordinates = _reader_in_space_of(_centers_of(centers, n_clusters), centers, console, files, reading)
     check_output(output, reader)
-    (tally,), counts = assign_reader(talk, reader, [places], output)
-    say_what_was_left_out(talk, counts)
+    (tally,), counts = assign_reader(console, reader, [coordinates], output)
+    say_what_was_left_out(console, counts)
     values = {"n_nodes": tally.n_nodes, "cost": tally.cost, "counts": tally.counts.tolist()}
     _print(values | {"file": str(output)}, as_json, counts)
 
 
 def evaluate_centers(
-    talk: Console, files: list[str], centers: Path, n_clusters: int | None, reading: Options, as_json: bool
+    console: Console, files: list[str], centers: Path, n_clusters: int | None, reading: Options, as_json: bool
 ) -> None:
     """Print the cost of centers; see :func:`probi.cli.inspect.evaluate`."""
-    found = _centers_of(centers, n_clusters)
+    given = _centers_of(centers, n_clusters)
     if len(files) == 1 and _is_summary(Path(files[0])):
         summary = Summary.load(files[0])
-        evaluation = summary.evaluate(_coordinates_in(summary, found, files[0]))
+        evaluation = summary.evaluate(_coordinates_in(summary, given, files[0]))
         _print(asdict(evaluation), as_json)
         return
-    reader, places = _reader_in_space_of(found, centers, talk, files, reading)
-    (tally,), counts = assign_reader(talk, reader, [places], None)
-    say_what_was_left_out(talk, counts)
+    reader, coordinates = _reader_in_space_of(given, centers, console, files, reading)
+    (tally,), counts = assign_reader(console, reader, [coordinates], None)
+    say_what_was_left_out(console, counts)
     _print({"n_nodes": tally.n_nodes, "cost": tally.cost, "standard_error": 0.0}, as_json, counts)
 
 
@@ -223,56 +223,56 @@ def _n_rows(reader: Reader) -> int | None:
 
 
 def _open_like(
-    before: Mapping[str, Any] | None, results: Path | None, talk: Console, files: list[str], reading: Options
+    before: Mapping[str, Any] | None, results: Path | None, console: Console, files: list[str], reading: Options
 ) -> Reader:
     """Open files as the run of a results folder did, if one is given."""
-    reader = open_reader(talk, files, as_before(reading, before, str(results)))
+    reader = open_reader(console, files, as_before(reading, before, str(results)))
     check_as_before(reader, before, str(results))
     return reader
 
 
-def check_rows(talk: Console, files: list[str], reading: Options, like: Path | None, as_json: bool) -> None:
+def check_rows(console: Console, files: list[str], reading: Options, like: Path | None, as_json: bool) -> None:
     """List the first bad rows of each kind, and count all; see :func:`probi.cli.inspect.check`."""
     before = None if like is None else read_reading(like)
-    reader = _open_like(before, like, talk, files, replace(reading, on_bad="skip"))
+    reader = _open_like(before, like, console, files, replace(reading, on_bad="skip"))
     counts = Counts()
-    found: list[Any] = []
-    with talk.progress("Checking") as bar, Interrupts(talk) as interrupts:
+    bad_rows: list[Any] = []
+    with console.progress("Checking") as bar, Interrupts(console) as interrupts:
         for batch in reader.batches(lists_scattered=True):
             counts = batch.counts
             bar.update(counts.nodes, batch.fraction)
-            _name_rejected(batch, found if as_json else None)
+            _list_rejected(batch, bad_rows if as_json else None)
             if interrupts.asked():
                 raise KeyboardInterrupt
     if as_json:
-        print(json.dumps({"counts": asdict(counts), "rows": found}, indent=2))
+        print(json.dumps({"counts": asdict(counts), "rows": bad_rows}, indent=2))
     else:
-        talk.say(
+        console.say(
             f"{counts.rows:,} rows: {counts.used:,} good in {counts.nodes:,} nodes, {counts.rejected:,} bad or in a "
             f"bad node, {counts.missing:,} with a missing value, {counts.incomplete:,} in an incomplete group."
         )
-        say_what_was_left_out(talk, counts)
+        say_what_was_left_out(console, counts)
     if counts.rejected or counts.missing:
         raise typer.Exit(2)
     if counts.nodes == 0:
         raise InputError(f"{reader.sources[0]} has no rows: there is nothing to cluster.")
 
 
-def _name_rejected(batch: Batch, found: list[Any] | None) -> None:
+def _list_rejected(batch: Batch, bad_rows: list[Any] | None) -> None:
     for rejected in batch.rejected:
-        if found is None:
+        if bad_rows is None:
             print(rejected)
         else:
-            found.append(rejected._asdict())
+            bad_rows.append(rejected._asdict())
 
 
 def convert_nodes(
-    talk: Console, files: list[str], reading: Options, like: Path | None, output: Path, layout: str, as_json: bool
+    console: Console, files: list[str], reading: Options, like: Path | None, output: Path, layout: str, as_json: bool
 ) -> None:
     """Write nodes in another layout or format; see :func:`probi.cli.inspect.convert`."""
     nodes_format(output)
     before = None if like is None else {**read_reading(like), "lonlat": None}  # features are written unchanged
-    reader = _open_like(before, like, talk, files, reading)
+    reader = _open_like(before, like, console, files, reading)
     if reader.space.scale is not None or reading.scale != "none" or reading.lonlat is not None:
         raise InputError("convert writes features unchanged: it accepts neither --scale nor --lonlat.")
     weighted = reader.columns.weight is not None
@@ -288,5 +288,5 @@ def convert_nodes(
 
     check_output(output, reader)
     n_nodes = write_nodes(output, nodes(), layout, reader.columns.features, weighted, reader.id_name)
-    say_what_was_left_out(talk, counts)
+    say_what_was_left_out(console, counts)
     _print({"n_nodes": n_nodes, "file": str(output)}, as_json, counts)

@@ -1,7 +1,7 @@
-"""Where compiled kernels are kept between processes, and how a first run compiles them sooner.
+"""The disk cache of compiled kernels, and a second process that speeds up a first run.
 
-A first run compiles for seconds. A second process takes half of that work: it compiles what the first one will need
-later, and whoever needs a kernel that the other is compiling waits for it and loads it.
+A first run compiles for seconds. A second process takes half of that work: it compiles what the first one needs later.
+A process that needs a kernel the other one is compiling waits for it and loads it.
 """
 
 import atexit
@@ -25,22 +25,22 @@ try:
 except ImportError:  # Windows: no waiting, so at worst two processes compile the same kernel
     fcntl = None
 
-# 0 where no process may be started; the one that compiles ahead starts no other.
+# 0 forbids starting a process; the one that compiles ahead starts no other.
 VARIABLE = "PROBI_COMPILE_AHEAD"
 
-# A kernel takes a few seconds to compile. A process that is stopped in the middle must not keep others waiting.
-LONGEST_WAIT, PAUSE = 60.0, 0.02
+# A kernel takes a few seconds to compile. A process suspended halfway must not block the others.
+MAX_WAIT, PAUSE = 60.0, 0.02
 
 MESSAGE = "compiling kernels for the first run, 10 seconds or more; later runs start at once."
 
-# Seconds without compiling after which a first run has compiled what it needs.
+# After so many seconds without compiling, a first run has compiled what it needs.
 REST = 2.0
 
 _first_miss = True
 
 
 class _Stopwatch:
-    """Says once how long a first run compiled: when nothing was compiled for a while, or at the end."""
+    """Reports once how long a first run compiled: after a pause in compiling, or at exit."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -48,12 +48,12 @@ class _Stopwatch:
         self._n_running, self._start, self._seconds = 0, 0.0, 0.0
 
     def begin(self) -> None:
-        """Start, where somebody was told that kernels are compiled."""
+        """Start the clock, once the user was told that kernels are compiled."""
         self._start = time.monotonic()
         atexit.register(self._say)
 
     def running(self, change: int) -> None:
-        """One more kernel is being compiled, or one less."""
+        """Count a kernel whose compilation starts (+1) or ends (-1)."""
         with self._lock:
             self._n_running += change
             if self._timer is not None:
@@ -77,8 +77,8 @@ _stopwatch = _Stopwatch()
 def _digest() -> str:
     """Digest of all kernels' sources.
 
-    Numba looks at the file of a kernel and not at the files of what it calls; after a change there it would run the old
-    code. With this in the key it does not.
+    Numba checks the file of a kernel but not those of its callees: after a change there it would run stale code. This
+    digest in the key prevents that.
     """
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
@@ -90,7 +90,7 @@ SOURCES = _digest()
 
 
 class KernelCache(FunctionCache):
-    """Numba's disk cache of one function, in which a process waits for what another one is compiling."""
+    """Numba's disk cache of one function; a process waits for what another one is compiling."""
 
     _turn: IO[bytes] | None = None
 
@@ -98,33 +98,33 @@ class KernelCache(FunctionCache):
         return (*super()._index_key(sig, codegen), SOURCES)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return what was compiled for a signature, by whomever; None means: compile it."""
-        found = super().load_overload(sig, target_context)
-        if found is None:
+        """Return the code compiled for a signature, by any process; None if there is none yet."""
+        compiled = super().load_overload(sig, target_context)
+        if compiled is None:
             _begin_first_run(sig)
             _stopwatch.running(+1)
             with contextlib.suppress(OSError):
                 self._turn = self._wait(sig)
-            found = super().load_overload(sig, target_context)
-            if found is not None:
+            compiled = super().load_overload(sig, target_context)
+            if compiled is not None:
                 self._end()
-        return found
+        return compiled
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep what was compiled, and let those who wait for it load it."""
+        """Save the compiled code, and release the processes that wait for it."""
         try:
             super().save_overload(sig, data)
         finally:
             self._end()
 
     def _wait(self, sig: Any) -> IO[bytes] | None:
-        """Wait until nobody else compiles this kernel for this signature; the file is locked from then on."""
+        """Wait until no other process compiles this kernel for this signature; return the locked file."""
         if fcntl is None:
             return None
         self._impl.locator.ensure_cache_path()
         name = hashlib.sha256(str(sig).encode()).hexdigest()[:16]
         file = (Path(self.cache_path) / f"{self._impl.filename_base}.{name}.lock").open("wb")
-        give_up = time.monotonic() + LONGEST_WAIT
+        give_up = time.monotonic() + MAX_WAIT
         while time.monotonic() < give_up:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -134,7 +134,7 @@ class KernelCache(FunctionCache):
         return file
 
     def _end(self) -> None:
-        """Let others go on: it is compiled."""
+        """Release the lock: the kernel is compiled."""
         _stopwatch.running(-1)
         if self._turn is not None:
             with contextlib.suppress(OSError):
@@ -144,7 +144,7 @@ class KernelCache(FunctionCache):
 
 
 def _begin_first_run(sig: Any) -> None:
-    """Say once that kernels are compiled, and let another process compile those that will be needed later."""
+    """Announce once that kernels are compiled, and start a process that compiles those needed later."""
     global _first_miss
     if not _first_miss:
         return
@@ -161,7 +161,7 @@ def _begin_first_run(sig: Any) -> None:
 
 
 def _may_start() -> bool:
-    """Whether there is a core to spare, and a Python to start: a program may have one built in."""
+    """Whether a core is free and a Python can be started: an embedding program may have none to start."""
     n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     limited = any(os.environ.get(name) == "1" for name in ("PROBI_NUM_THREADS", "OMP_NUM_THREADS"))
     allowed = os.environ.get(VARIABLE) != "0"

@@ -1,4 +1,4 @@
-"""How every kernel is compiled: one decorator, so that one decision stands in one place."""
+"""How every kernel is compiled: one decorator, one set of options."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -9,26 +9,25 @@ from numba.extending import intrinsic, register_jitable
 
 from probi._kernels._cache import KernelCache
 
-# Reassociation lets LLVM use vector registers in a sum. No "arcp": a division that becomes a product in one place and
-# not in another makes equal distances differ. No check for NaN may stand in a kernel: even so, x - x is 0 to LLVM.
+# Reassociation lets LLVM use vector registers in a sum. No "arcp": a division that becomes a product in one call and
+# not in another makes equal distances differ. Kernels must not test for NaN: LLVM still folds x - x to 0.
 FASTMATH = {"reassoc", "contract"}
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a hot loop: without the interpreter lock, cached on disk where there is a place to write."""
+    """Compile a hot loop: without the interpreter lock, cached on disk if a folder is writable."""
     compiled: Any = numba.njit(nogil=True, fastmath=FASTMATH, forceinline=True)(function)
-    # Numba raises when it finds no folder for its cache (a read-only home on a worker): slower to start is better than
-    # not to start.
+    # Numba raises when it finds no folder for its cache (a read-only home on a worker): a slow start beats none.
     with suppress(RuntimeError):
         compiled._cache = KernelCache(function)
     return compiled  # type: ignore[no-any-return]
 
 
 def part(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark what kernels call: it is compiled with each of them and becomes a part of it.
+    """Mark a function that kernels call: it is compiled into each of them.
 
-    It is never cached by itself. A callee from the disk cache is not inlined by LLVM and a fresh one is, and sums are
-    rounded differently then: bits would depend on the state of the cache. Called from Python, it stays Python.
+    It is never cached by itself. LLVM inlines a fresh callee but not one from the disk cache, which changes rounding:
+    bits would depend on the state of the cache. Called from Python, it stays Python.
     """
     return register_jitable(nogil=True, fastmath=FASTMATH, forceinline=True)(function)
 
@@ -42,7 +41,7 @@ def _never_inlined(_: Any) -> Any:
     return numba.types.none(), codegen
 
 
-# Called in a part: kernels call that part as a function that stands by itself. Loops that are inlined into two places
-# may be rounded in two ways; a function is compiled in the same way wherever it is called from. So numbers that are
-# compared for a tie, or by users across functions, come from one.
+# Called in a part, it keeps that part a separate function. A loop inlined into two callers may be rounded in two ways;
+# a separate function gives the same bits to all callers. Numbers that are compared for ties, or by users across
+# functions, come from one.
 never_inlined: Any = intrinsic(_never_inlined)

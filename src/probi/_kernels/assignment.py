@@ -8,7 +8,7 @@ from probi._kernels.geometry import expected_distance, squared_distance, squared
 
 @part
 def _others_moved(moves):
-    """Largest move, whose it was, and the largest of the rest."""
+    """Largest move, its center, and the largest of the others."""
     largest, at, second = 0.0, 0, 0.0
     for c in range(moves.shape[0]):
         if moves[c] > largest:
@@ -25,19 +25,20 @@ def reassign(
     points, probabilities, offsets, totals, gravity, variances, centers, columns, halves, moves, relative, slack,
     exact, labels, nearest, other, start, stop,
 ):  # fmt: skip
-    """Bring nodes start:stop to their nearest expected center; ties go to the lowest index.
+    """Assign nodes start:stop to their nearest expected center; ties go to the lowest index.
 
-    Three bounds save work. D_i is a distance, 1-Lipschitz in the center, so a node whose own center is still closer
-    than the lower bound of all others keeps it unseen; and so does one that is nearer to it than half the way to any
-    other center. The rest meet the sandwich |m - c| <= D(c) <= sqrt(|m - c|^2 + V), m the center of gravity: only
+    Three bounds save work. D_i is 1-Lipschitz in the center, so a node whose own center is still closer than the lower
+    bound of all others keeps its label; so does one that is nearer to its center than half the distance from there to
+    any other. For the rest there is the sandwich |m - c| <= D(c) <= sqrt(|m - c|^2 + V), m the center of gravity: only
     centers whose lower end is below the best upper end are computed exactly.
 
     IN   totals (n,) total probabilities, gravity (n, >= d), variances (n,), columns (d, k) = centers transposed,
-         halves (k,) half the distance of each center to the next, moves (k,) how far each moved since the last call,
+         halves (k,) half the distance of each center to the nearest other,
+         moves (k,) how far each moved since the last call,
          relative and slack: margins that cover rounding,
-         exact: whether ``nearest`` is wanted exactly, and not only as an upper bound
+         exact: whether ``nearest`` must be exact, not just an upper bound
     INOUT labels (n,), nearest (n,) upper bound of the distance to the own center, other (n,) lower bound of the
-         distance to any other (-inf: look at all of them)
+         distance to any other (-inf: unknown, check all)
     RETURN the number of exact expected distances
     """
     k = centers.shape[0]
@@ -62,7 +63,7 @@ def reassign(
             evaluations += 1
             kept = nearest[node] * (1.0 + relative) + slack < safe
         if not kept and own != largest_at and nearest[node] * (1.0 + relative) + slack < rest:
-            # Often one center moves far, as after a swap, and the others little: it is looked at by itself.
+            # Often one center moves far, as after a swap, and the others little: check it separately.
             mover = np.sqrt(squared_distance(gravity, node, centers, largest_at)) * (1.0 - relative) - slack
             if nearest[node] * (1.0 + relative) + slack < mover:
                 other[node] = min(rest, mover)
@@ -121,7 +122,7 @@ def _settle(
     expected = distance = np.inf
     for turn in range(k + 1):
         # The guess first, then the others by index. All go through one call: the compiler may round the same sum
-        # differently in two places, and equal centers must get equal distances for the lowest index to win.
+        # differently in two calls, and equal centers must get equal distances for the lowest index to win.
         c = guess if turn == 0 else turn - 1
         if turn > 0:
             if c == guess or squared[c] > squared_reach:
@@ -131,7 +132,7 @@ def _settle(
                 runner_up = min(runner_up, lower)
                 continue
         evaluations += 1
-        # Compared before the division, which makes equal what differs by one unit in the last place.
+        # Compared before the division, which can equate numbers that differ in the last bit.
         rival = expected_distance(points, probabilities, offsets, node, centers, c)
         if rival < expected or (rival == expected and c < best):
             runner_up = min(runner_up, distance)

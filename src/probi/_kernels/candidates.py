@@ -1,4 +1,4 @@
-"""Seeding and swaps: what a new center would change, for several candidates in one pass over certain rows."""
+"""Seeding and swaps: the effect of a new center, for several candidates in one pass over certain nodes."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from probi._kernels.geometry import squared_distance, squared_distances_of_four
 
 @kernel
 def shrink(points, center, nearest, start, stop):
-    """Bring ``nearest`` down to the distance to one more center (1, d) for rows start:stop."""
+    """Lower ``nearest`` to the distance to one more center (1, d) where that is nearer, for rows start:stop."""
     for row in range(start, stop):
         nearest[row] = min(nearest[row], np.sqrt(squared_distance(points, row, center, 0)))
 
@@ -67,11 +67,11 @@ def two_nearest(rows, centers, columns, labels, nearest, second, start, stop):
 
 @kernel
 def swap_changes(mass, labels, nearest, second, distances, n_clusters, start, stop):
-    """Change of cost if a candidate came and a center went, over rows start:stop.
+    """Change of cost if a candidate replaced a center, over rows start:stop.
 
     IN   mass, labels, nearest, second (n,), distances (n, n_candidates) to the candidates
-    RETURN changes (n_candidates, n_clusters + 1): column c what it costs to take center c away once the candidate is
-         there, the last column what the candidate saves
+    RETURN changes (n_candidates, n_clusters + 1): column c is the cost of removing center c once the candidate is
+         added, the last column the change by the candidate alone
     """
     n_candidates = distances.shape[1]
     changes = np.zeros((n_candidates, n_clusters + 1))

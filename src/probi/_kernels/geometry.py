@@ -1,4 +1,4 @@
-"""Distances: the loops that every other kernel calls."""
+"""Distances: the loops that all other kernels call."""
 
 import numpy as np
 
@@ -17,7 +17,7 @@ def squared_distance(a, i, b, j):
 
 @part
 def expected_distance(points, probabilities, offsets, node, centers, c):
-    """Expected distance of one node to one center, the same to the bit in all kernels; an absent node adds nothing."""
+    """Expected distance of one node to one center, bit-identical in all kernels; absence adds nothing."""
     never_inlined()
     total = 0.0
     for r in range(offsets[node], offsets[node + 1]):
@@ -26,7 +26,7 @@ def expected_distance(points, probabilities, offsets, node, centers, c):
     return total
 
 
-# With fewer centers than this there is nothing to fill vectors with: the plain order of loops is faster.
+# Fewer centers than this do not fill vector registers: the plain order of loops is faster.
 FEW = 8
 
 
@@ -87,7 +87,7 @@ def expected_distances(points, probabilities, offsets, centers, out, start, stop
 
 @kernel
 def distances_of_pairs(points, probabilities, offsets, centers, out, start, stop):
-    """Expected distance of nodes start:stop, each to the center with its own number.
+    """Expected distance of nodes start:stop, each to the center with the same index.
 
     OUT  out (n_nodes,), start:stop overwritten
     """
@@ -96,16 +96,16 @@ def distances_of_pairs(points, probabilities, offsets, centers, out, start, stop
 
 
 @kernel
-def distances_to_places(points, places, out, start, stop):
-    """Distances of points start:stop to the first place, to the second, to the nearer of second and third, and so on.
+def distances_to_locations(points, locations, out, start, stop):
+    """Distances of points start:stop to location 0, to 1, to the nearer of 1 and 2, to the nearest of 1 to 3, ...
 
-    IN   points (n, d), places (n_places, d) float64
-    OUT  out (n_places, n), columns start:stop overwritten
+    IN   points (n, d), locations (n_locations, d) float64
+    OUT  out (n_locations, n), columns start:stop overwritten
     """
     for i in range(start, stop):
         nearest = np.inf
-        for p in range(places.shape[0]):
-            squared = squared_distance(points, i, places, p)
+        for p in range(locations.shape[0]):
+            squared = squared_distance(points, i, locations, p)
             if p > 0:
                 nearest = min(nearest, squared)
                 squared = nearest

@@ -1,7 +1,7 @@
 """1-medians of nodes, each with a certified lower bound of its optimum.
 
-The search is a state machine: ``advance`` looks at the pull at a trial point and names the next one. Small nodes run it
-in a loop inside the kernel; for a huge node the same function is fed with sums that threads made together.
+The search is a state machine: ``advance`` judges a trial point by its pull and chooses the next one. Small nodes run it
+in a loop inside the kernel; for a huge node the same function gets sums that several threads computed.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from probi._kernels.geometry import expected_distance
 from probi._kernels.pull import COST, N_SCALARS, ON_POINT, RECIPROCAL, add_pull
 from probi._kernels.statistics import heaviest
 
-# Rows of the workspace: where we are, its pull, where we look, its pull, center of gravity, direction; then the
+# Rows of the workspace: current point, its pull, trial point, its pull, center of gravity, direction; then the
 # curvature pairs of L-BFGS.
 HERE, PULL, TRIAL, TRIAL_PULL, GRAVITY, DIRECTION = 0, 1, 2, 3, 4, 5
 MEMORY = 5
@@ -29,41 +29,41 @@ FIRST, WEISZFELD, QUASI_NEWTON, TEST = 0.0, 1.0, 2.0, 3.0
 # and fewer on five of six other kinds of nodes; ten Gaussian points in the plane took 7 % more.
 RELAXATION, FIRST_RELAXATION, LOOSE_RELAXATION = 1.7, 1.2, 1.5
 
-# Before that many accepted points the pairs say little about the curvature at the optimum.
+# With fewer accepted points the pairs say little about the curvature at the optimum.
 FIRST_QUASI_NEWTON = 3
 
 # A quasi-Newton step that raises the cost is shortened to a quarter, down to this share of the mean distance; then
-# Weiszfeld's is taken.
-LEAST_STEP = 0.01
+# Weiszfeld's step replaces it.
+MIN_STEP = 0.01
 
 # A realization with this share of the mass is tried at once: with its equals it may be a majority, and between two
-# heavy ones lies a valley so flat that steps along it take for ever.
+# heavy ones lies a valley so flat that steps along it barely advance.
 HEAVY = 0.25
 
-# Costs that differ by less are equal but for rounding.
+# Costs that differ by a smaller share are equal up to rounding.
 FLAT = 1e-15
 
-# A realization nearer than this share of the mean distance is where we are.
-SAME_PLACE = 1e-13
+# A realization nearer than this share of the mean distance coincides with the current point.
+SAME_POINT = 1e-13
 
 # Residual of a collinear node, relative to its length: rounding of coordinates, not geometry.
 COLLINEAR = 1e-12
 
 EPS = np.finfo(np.float64).eps
 
-# A pull that the mass on a realization holds but for so much holds it: rounding of one vector.
+# The mass on a realization may balance the pull up to this factor: rounding of one vector.
 HELD = 1.0 + 4.0 * EPS
 
 # Sums of so many distances are off by about a unit in the last place.
 TERMS_OF_AN_ULP = 16
 
-# Coordinates that are larger than the spread by this are rounded by more than 1e-8 of it.
+# Coordinates larger than the spread by this factor are rounded by more than 1e-8 of it.
 FAR = 1e8
 
-# Squares of differences below 1e-154 lose their digits, and distances up to this (in 4,000 features) are lost.
+# Squares of differences below 1e-154 underflow, which may lose distances up to this (in 4,000 features).
 LOST = 1e-160
 
-# Nothing is divided by smaller products.
+# Smaller products are never a divisor.
 VANISHING = 1e-290
 
 # Rows are padded with zeros to a multiple of this, which changes no sum: 55 features are 48 in vector registers and 7
@@ -81,9 +81,9 @@ EVEN = 1e-12
 def quick_medians(points, probabilities, offsets, totals, tol, skip_from, medians, spreads, lower, left, start, stop):
     """1-median of nodes start:stop by a formula or, if ``tol`` is loose, by a few plain steps.
 
-    IN   totals (n,), tol, skip_from: nodes with so many realizations are left out
+    IN   totals (n,), tol, skip_from: nodes with this many realizations or more are skipped
     OUT  medians (n, d), spreads (n,): expected distance to them, lower (n,): certified lower bound of the best one;
-         both given that the node is there. left (n,) bool: whether the node needs the full search
+         both given that the node is present. left (n,) bool: whether the node needs the full search
     """
     d = points.shape[1]
     work, state, out, local = _workspace(d)
@@ -107,12 +107,12 @@ def quick_medians(points, probabilities, offsets, totals, tol, skip_from, median
             local = np.zeros((2 * (last - first), work.shape[1]))
         base = row if row >= 0 else heaviest(probabilities, first, last)
         make_local(points, base, local, first, last)
-        chances = probabilities[first:last]
-        begin(local, chances, total, work, state, last - first)
+        node_probabilities = probabilities[first:last]
+        begin(local, node_probabilities, total, work, state, last - first)
         if row >= 0:
-            # The certificate is that of the search: nearly a line and nearly even are not quite.
+            # The certificate comes from the search: nearly collinear or nearly even is not exact.
             begin_on_base(work, state)
-        if _plain_steps(local, chances, total, tol, out, work, state, last - first):
+        if _plain_steps(local, node_probabilities, total, tol, out, work, state, last - first):
             for f in range(d):
                 medians[node, f] = points[base, f] + work[TRIAL, f]
             spreads[node] = state[COST_HERE] / total
@@ -121,7 +121,7 @@ def quick_medians(points, probabilities, offsets, totals, tol, skip_from, median
             if _is_far(medians[node], spreads[node]):
                 spreads[node] = expected_distance(points, probabilities, offsets, node, medians, node) / total
         if row >= 0 and not left[node]:
-            # The middle of two even halves, unless rounding puts it at a worse place.
+            # The middle of two even halves, unless rounding makes it worse.
             spread = expected_distance(points, probabilities, offsets, node, exact, 0) / total
             if spread <= spreads[node] * (1.0 + EVEN):
                 for f in range(d):
@@ -132,9 +132,9 @@ def quick_medians(points, probabilities, offsets, totals, tol, skip_from, median
 
 @kernel
 def searched_medians(
-    points, probabilities, offsets, totals, tol, most, chosen, medians, spreads, lower, start, stop
+    points, probabilities, offsets, totals, tol, max_evaluations, chosen, medians, spreads, lower, start, stop
 ):  # fmt: skip
-    """1-median of the nodes chosen[start:stop], to a relative error of tol or as near as ``most`` evaluations come.
+    """1-median of the nodes chosen[start:stop], to a relative error of tol unless ``max_evaluations`` end the search.
 
     OUT  medians (n, d), spreads (n,), lower (n,): those of the chosen nodes, as in ``quick_medians``
     """
@@ -146,11 +146,11 @@ def searched_medians(
             local = np.zeros((2 * (last - first), work.shape[1]))
         base = heaviest(probabilities, first, last)
         make_local(points, base, local, first, last)
-        chances = probabilities[first:last]
-        begin(local, chances, total, work, state, last - first)
-        for _ in range(most):
+        node_probabilities = probabilities[first:last]
+        begin(local, node_probabilities, total, work, state, last - first)
+        for _ in range(max_evaluations):
             out.fill(0.0)
-            _, row, distance = add_pull(local, chances, 1.0, work, TRIAL, out, 0, last - first)
+            _, row, distance = add_pull(local, node_probabilities, 1.0, work, TRIAL, out, 0, last - first)
             if advance(local, total, tol, out, row, distance, work, state):
                 break
         finish(points, base, work, state, medians[node], first)
@@ -162,7 +162,7 @@ def searched_medians(
 
 @part
 def _is_far(median, spread):
-    """Whether a median is so far from the origin that its rounding shows in the spread."""
+    """Whether a median is so far from the origin that its rounding affects the spread."""
     largest = 0.0
     for f in range(median.shape[0]):
         largest = max(largest, abs(median[f]))
@@ -177,18 +177,18 @@ def _workspace(d):
 
 
 @part
-def _plain_steps(local, chances, total, tol, out, work, state, n_realizations):
+def _plain_steps(local, probabilities, total, tol, out, work, state, n_realizations):
     """Take relaxed Weiszfeld steps, each of which lowers the cost; True when the certificate reaches the tolerance.
 
-    Close to a realization that is the median the bound never gets good, so the last trial is the nearest one. Gives up
-    on a realization that is not good enough, where the step is not defined.
+    Close to a realization that is the median the bound never becomes tight, so the last trial is the nearest one. Gives
+    up on a realization that misses the tolerance, where the step is undefined.
 
     INOUT work: from the trial point to the last one; state: its cost, and the lower bound
     """
     d = work.shape[1]
     for step in range(FEW_STEPS + 1):
         out.fill(0.0)
-        _, row, _ = add_pull(local, chances, 1.0, work, TRIAL, out, 0, n_realizations)
+        _, row, _ = add_pull(local, probabilities, 1.0, work, TRIAL, out, 0, n_realizations)
         lower, _ = _lower_bound(out, total, work, state)
         state[COST_HERE] = out[d + COST]
         state[LOWER] = min(max(state[LOWER], lower), out[d + COST])
@@ -204,11 +204,11 @@ def _plain_steps(local, chances, total, tol, out, work, state, n_realizations):
 
 @part
 def _lower_bound(out, total, work, state):
-    """Lower bound of the optimum from the pull ``out`` at the trial point, and how much of the pull is not balanced.
+    """Lower bound of the optimum from the pull ``out`` at the trial point, and the unbalanced part of the pull.
 
     It is the dual value of the unit vectors towards the realizations, shifted so that they balance and shrunk so that
     they stay in the unit ball: optimum >= (cost - <g, m - y>) / (1 + |g|), g the pull divided by the mass and m the
-    center of gravity. Mass on y itself balances up to its own size. What rounding may add is taken off.
+    center of gravity. Mass on y itself balances up to its own size. The possible rounding error is subtracted.
     """
     d = work.shape[1]
     cost = out[d + COST]
@@ -225,7 +225,7 @@ def _lower_bound(out, total, work, state):
 
 @part
 def claimed(lower, n_realizations):
-    """Lower bound of a spread without what rounding of so many terms, or of squares that vanish, may have added."""
+    """Lower bound of a spread, less the possible rounding error of so many terms and of squares that underflow."""
     return max(0.0, lower * (1.0 - EPS * (n_realizations // TERMS_OF_AN_ULP)) - LOST)
 
 
@@ -233,7 +233,7 @@ def claimed(lower, n_realizations):
 def make_local(points, base, local, first, last):
     """Realizations first:last relative to the one in row ``base``, as float64.
 
-    Far from the origin these are the same numbers, so the search takes the same path and stops at the same point.
+    A shift of the data leaves these numbers unchanged, so the search takes the same path to the same point.
     """
     for r in range(first, last):
         for f in range(points.shape[1]):
@@ -242,21 +242,21 @@ def make_local(points, base, local, first, last):
 
 @part
 def finish(points, base, work, state, median, first):
-    """Write the point found as it is in the space of the points; a realization is copied to the bit."""
+    """Write the median in the coordinates of the points; a realization is copied to the bit."""
     nearest = first + int(state[NEAREST])
     for f in range(points.shape[1]):
         median[f] = points[nearest, f] if state[ON_HERE] > 0.0 else points[base, f] + work[HERE, f]
 
 
 @part
-def begin(local, chances, total, work, state, n_realizations):
-    """Set the search out from the center of gravity, a 2-approximation already."""
+def begin(local, probabilities, total, work, state, n_realizations):
+    """Start the search at the center of gravity, which is a 2-approximation."""
     for f in range(local.shape[1]):
         work[GRAVITY, f] = 0.0
     state[LARGEST] = 0.0
     for r in range(n_realizations):
-        state[LARGEST] = max(state[LARGEST], chances[r])
-        share = chances[r] / total
+        state[LARGEST] = max(state[LARGEST], probabilities[r])
+        share = probabilities[r] / total
         for f in range(local.shape[1]):
             work[GRAVITY, f] += share * local[r, f]
     for f in range(local.shape[1]):
@@ -273,7 +273,7 @@ def begin(local, chances, total, work, state, n_realizations):
 
 @part
 def begin_on_base(work, state):
-    """Set the search out from the realization to which the others are relative, where differences have all digits."""
+    """Start the search at the base realization, relative to which the others have all their digits."""
     for f in range(work.shape[1]):
         work[TRIAL, f] = 0.0
     state[BLUR] = 0.0
@@ -289,7 +289,7 @@ def _dot(work, i, j):
 
 @part
 def advance(local, total, tol, out, row, distance, work, state):
-    """Judge the trial point by its pull ``out`` and choose the next; True when there is nothing more to gain."""
+    """Judge the trial point by its pull ``out`` and choose the next; True when the search is over."""
     d = work.shape[1]
     for f in range(d):
         work[TRIAL_PULL, f] = out[f]
@@ -297,14 +297,14 @@ def advance(local, total, tol, out, row, distance, work, state):
     lower, unbalanced = _lower_bound(out, total, work, state)
     state[LOWER] = max(state[LOWER], lower)
 
-    # At the end of float64 costs no longer tell two points apart, but the pull still does.
+    # At the limit of float64 the cost no longer distinguishes two points, but the pull still does.
     flat = cost <= state[COST_HERE] * (1.0 + FLAT) and unbalanced < state[UNBALANCED_HERE]
-    # A hair beside a realization its share is so large that no step leads away; on it, Vardi and Zhang's does.
+    # Very close to a realization its share is so large that no step leads away; on it, Vardi and Zhang's does.
     accepted = cost < state[COST_HERE] or flat or (state[KIND] == TEST and _on_nearest(total, state))
     if accepted:
         state[UNBALANCED_HERE] = unbalanced
         _accept(out, row, distance, work, state)
-    # On a realization that holds the pull there is nothing to gain, but rounding is off its bound.
+    # A realization that balances the pull is optimal, though its bound is reduced by rounding.
     if state[COST_HERE] - state[LOWER] <= tol * state[LOWER] or state[UNBALANCED_HERE] == 0.0:
         return True
     if state[KIND] == FIRST and state[LARGEST] >= HEAVY * total:
@@ -318,7 +318,7 @@ def advance(local, total, tol, out, row, distance, work, state):
     if not accepted and state[KIND] == WEISZFELD:
         return True  # a step that must lower the cost does not: only rounding is left
     if not accepted and state[KIND] == QUASI_NEWTON:
-        if state[STEP] * np.sqrt(_dot(work, DIRECTION, DIRECTION)) * total > LEAST_STEP * state[COST_HERE]:
+        if state[STEP] * np.sqrt(_dot(work, DIRECTION, DIRECTION)) * total > MIN_STEP * state[COST_HERE]:
             state[STEP] *= 0.25
             _stride(work, state)
             return False
@@ -333,19 +333,19 @@ def advance(local, total, tol, out, row, distance, work, state):
 
 @part
 def _on_nearest(total, state):
-    return state[NEAREST_DISTANCE] * total <= SAME_PLACE * state[COST_HERE]
+    return state[NEAREST_DISTANCE] * total <= SAME_POINT * state[COST_HERE]
 
 
 @part
 def _accept(out, row, distance, work, state):
-    """Go to the trial point, and keep what the way there tells about the curvature."""
+    """Move to the trial point, and store the curvature pair of that step."""
     d = work.shape[1]
     if state[KIND] != FIRST and state[ON_HERE] == 0.0 and out[d + ON_POINT] == 0.0:
         slot = 6 + 2 * (int(state[N_PAIRS]) % MEMORY)
         for f in range(d):
             work[slot, f] = work[TRIAL, f] - work[HERE, f]
             work[slot + 1, f] = work[PULL, f] - work[TRIAL_PULL, f]
-        # The cost is convex: if not, this is rounding, and what it overwrote may have been the oldest pair in use.
+        # The cost is convex: a negative curvature is rounding, and the pair it overwrote may have been in use.
         curved = _dot(work, slot, slot + 1) > VANISHING and _dot(work, slot + 1, slot + 1) > VANISHING
         state[N_PAIRS] = state[N_PAIRS] + 1.0 if curved else 0.0
     for f in range(d):
@@ -361,10 +361,10 @@ def _accept(out, row, distance, work, state):
 
 @part
 def _towards_nearest(local, total, work, state):
-    """Make the nearest realization the trial point if it may be the median and was not tried.
+    """Make the nearest realization the trial point if it may be the median and is untested.
 
-    Close to a realization that is the optimum the bound at other points never gets good; at the realization itself it
-    is exact. An optimum lies in the direction of the pull, and no farther than a mean distance or so.
+    Close to a realization that is the optimum the bound at other points never becomes tight; at the realization
+    itself it is exact. An optimum lies in the direction of the pull, and no farther than a mean distance or so.
     """
     row = int(state[NEAREST])
     if state[ON_HERE] > 0.0 or state[NEAREST_DISTANCE] * total > state[COST_HERE]:
@@ -383,7 +383,7 @@ def _towards_nearest(local, total, work, state):
 
 @part
 def _weiszfeld(work, state):
-    """Weiszfeld's step; on a realization that of Vardi and Zhang, which leaves it with what its mass cannot hold."""
+    """Weiszfeld's step; on a realization Vardi and Zhang's, driven by the pull that its mass does not balance."""
     strength = np.sqrt(_dot(work, PULL, PULL))
     factor = RELAXATION / state[RECIPROCAL_HERE]
     if state[ON_HERE] > 0.0:
@@ -419,7 +419,7 @@ def _quasi_newton(total, work, state):
     length = np.sqrt(_dot(work, DIRECTION, DIRECTION))
     if not (length > 0.0 and _dot(work, DIRECTION, PULL) > 0.0):
         return False
-    # The optimum is no farther than twice the mean distance, whatever a flat valley promises.
+    # The optimum is within twice the mean distance, even where a flat valley suggests a longer step.
     state[STEP] = min(1.0, 2.0 * state[COST_HERE] / total / length)
     _stride(work, state)
     return True
@@ -436,7 +436,7 @@ def exact_median(points, probabilities, total, out, start, stop):
     """Median of realizations start:stop where it has a formula: one point, a majority, all on one line.
 
     OUT  out (d,), if there is one
-    RETURN row of a realization that is a median too but for rounding; -1 if there is no formula
+    RETURN row of a realization that is also a median up to rounding; -1 if there is no formula
     """
     d = points.shape[1]
     for r in range(start, stop):
@@ -445,7 +445,7 @@ def exact_median(points, probabilities, total, out, start, stop):
                 out[f] = points[r, f]
             return r
     along = np.empty(stop - start)
-    if not _places_on_line(points, probabilities, along, start, stop):
+    if not _coordinates_on_line(points, probabilities, along, start, stop):
         return -1
     order = np.empty(stop - start, np.int64)
     _sort(along, order)
@@ -476,7 +476,7 @@ def is_majority(probability, total):
 
 @part
 def _sort(values, order):
-    """Numbers of the values in rising order, by Shell's method: np.argsort takes two seconds to compile.
+    """Indices that sort the values, by Shell's method: np.argsort takes two seconds to compile.
 
     OUT  order (n,)
     """
@@ -497,8 +497,8 @@ def _sort(values, order):
 
 
 @part
-def _places_on_line(points, probabilities, along, start, stop):
-    """Coordinate of each realization on the line through them all; False if there is none.
+def _coordinates_on_line(points, probabilities, along, start, stop):
+    """Coordinate of each realization on their common line; False if there is none.
 
     The line goes through the heaviest realization and the first that differs from it; most nodes fail at the next one.
     """
@@ -510,31 +510,31 @@ def _places_on_line(points, probabilities, along, start, stop):
         along[r - start] = 0.0
         if probabilities[r] == 0.0:
             continue
-        place = 0.0
+        coordinate = 0.0
         for f in range(d):
-            place += direction[f] * (np.float64(points[r, f]) - np.float64(points[base, f]))
+            coordinate += direction[f] * (np.float64(points[r, f]) - np.float64(points[base, f]))
         squared_residual = 0.0
         squared_length = 0.0
         for f in range(d):
             difference = np.float64(points[r, f]) - np.float64(points[base, f])
             squared_length += difference * difference
-            squared_residual += (difference - place * direction[f]) ** 2
+            squared_residual += (difference - coordinate * direction[f]) ** 2
         if length == 0.0 and squared_length > 0.0:
-            length = place = np.sqrt(squared_length)
+            length = coordinate = np.sqrt(squared_length)
             for f in range(d):
                 direction[f] = (np.float64(points[r, f]) - np.float64(points[base, f])) / length
         elif squared_residual > COLLINEAR * COLLINEAR * squared_length:
             return False
-        along[r - start] = place
+        along[r - start] = coordinate
     return True
 
 
 @kernel
-def stepped_medians(points, probabilities, offsets, gravity, ratio, most, medians, spreads, hit, start, stop):
+def stepped_medians(points, probabilities, offsets, gravity, ratio, max_steps, medians, spreads, hit, start, stop):
     """Weiszfeld from the center of gravity with the paper's stopping rule, for nodes start:stop.
 
     Goes on while a step is at most ``ratio`` times as long as the one before, which two steps must show first, and
-    for at most ``most`` steps; stops where it hits a realization.
+    for at most ``max_steps`` steps; stops where it hits a realization.
 
     OUT  medians (n, d), spreads (n,): sum of p |x - y|, hit (n,): whether it stopped on a realization
     """
@@ -546,13 +546,13 @@ def stepped_medians(points, probabilities, offsets, gravity, ratio, most, median
             center[0, f] = gravity[node, f]
         hit[node] = False
         before = earlier = 0.0
-        for step in range(most + 1):
+        for step in range(max_steps + 1):
             out.fill(0.0)
             spread, _, _ = add_pull(points, probabilities, 1.0, center, 0, out, offsets[node], offsets[node + 1])
             if out[d + ON_POINT] > 0.0:
                 hit[node] = True
                 break
-            if step == most or (step >= 2 and before > ratio * earlier):
+            if step == max_steps or (step >= 2 and before > ratio * earlier):
                 break
             squared_length = 0.0
             for f in range(d):
@@ -565,7 +565,7 @@ def stepped_medians(points, probabilities, offsets, gravity, ratio, most, median
         spreads[node] = spread
 
 
-# The same search for a huge node, whose realizations threads share: one step of it at a time.
+# The same search, one step at a time, for a huge node whose realizations several threads share.
 huge_exact_median = kernel(exact_median)
 huge_begin = kernel(begin)
 huge_begin_on_base = kernel(begin_on_base)

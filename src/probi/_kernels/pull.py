@@ -12,7 +12,7 @@ N_SCALARS = 3
 
 @part
 def add_pull(points, probabilities, weight, centers, c, out, start, stop):
-    """Add to ``out`` what realizations start:stop do to center c.
+    """Add the pull of realizations start:stop at center c to ``out``.
 
     INOUT out (d + 3,): sum of w p (x - c) / |x - c|, sum of w p / |x - c|, mass that lies on the center, cost
     RETURN expected distance (without the weight), row of the nearest realization, distance to it
@@ -39,12 +39,12 @@ def add_pull(points, probabilities, weight, centers, c, out, start, stop):
 
 @kernel
 def cluster_pull(points, probabilities, offsets, weights, totals, labels, centers, nearest, start, stop):
-    """How strongly nodes start:stop pull at the centers of their clusters.
+    """Pull of nodes start:stop at the centers of their clusters.
 
     IN   weights (n,), totals (n,) total probabilities, labels (n,), centers (k, d)
-    OUT  nearest (n,): expected distance of each node to its center, given that the node is there
-    RETURN sums (k, d + 3) as in ``add_pull``. They are the call's own: threads that add to rows of one array write to
-         the same cache lines, and took half as long again.
+    OUT  nearest (n,): expected distance of each node to its center, given that the node is present
+    RETURN sums (k, d + 3) as in ``add_pull``. Each call has its own array: threads that add to rows of one share cache
+         lines and took half as long again.
     """
     sums = np.zeros((centers.shape[0], centers.shape[1] + N_SCALARS))
     for node in range(start, stop):
@@ -60,7 +60,7 @@ def cluster_pull(points, probabilities, offsets, weights, totals, labels, center
 def part_pull(points, probabilities, center, start, stop):
     """Pull of realizations start:stop, part of one huge node, at the center (1, d).
 
-    RETURN as ``add_pull`` leaves ``out``, with the nearest row and its distance behind
+    RETURN as ``add_pull`` leaves ``out``, followed by the nearest row and its distance
     """
     d = points.shape[1]
     out = np.zeros(d + N_SCALARS + 2)

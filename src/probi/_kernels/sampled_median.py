@@ -1,18 +1,18 @@
-"""1-median of a node from a few of its realizations, at a cost that does not depend on how many there are."""
+"""1-median of a node from a few of its realizations, in a time independent of their number."""
 
 import numpy as np
 
 from probi._kernels._compile import kernel, part
 from probi._kernels.geometry import squared_distance
 
-# Drawn realizations whose subsets have their means tried, all fifteen of them.
+# Drawn realizations of which all fifteen subsets' means are candidates.
 N_SUBSETS = 4
 
-# Steps of Weiszfeld on drawn realizations, the first to their mean, the others stretched, which still lowers the cost
-# while the factor is below 2. More change less than another draw would.
-N_STEPS, STRETCHED = 5, 1.7
+# Weiszfeld steps on drawn realizations, the first to their mean, the others relaxed, which still lowers the cost while
+# the factor is below 2. More steps change less than another draw would.
+N_STEPS, RELAXATION = 5, 1.7
 
-# Share of the weight from which on a realization may be the median itself, where steps would only come near to it.
+# A realization with more than this share of the weight may be the median itself, which steps would only approach.
 HEAVY = 0.05
 
 
@@ -20,7 +20,7 @@ HEAVY = 0.05
 def sampled_medians(
     points,
     probabilities,
-    cumulated,
+    cumulative,
     offsets,
     chosen,
     uniforms,
@@ -35,10 +35,10 @@ def sampled_medians(
 
     Each repetition draws realizations of its own: ``n_spanning`` that span candidates (the means of all non-empty
     subsets of the first four, and the end of Weiszfeld's steps on all of them if there are more), then ``n_judging``
-    that choose one. Among those of several repetitions, which have looked at their own judges, the rest of the draws
-    choose; or all realizations, where they are no more than that.
+    that choose one. Each is biased towards its own judges, so the remaining draws choose among the repetitions; or
+    all realizations do, if they are no more than that.
 
-    IN   cumulated (n_realizations,): sums of the probabilities of each node up to and with a realization;
+    IN   cumulative (n_realizations,): running sums of the probabilities within each node;
          chosen (n_chosen,) node numbers, uniforms (n_chosen, n_drawn) in [0, 1)
     OUT  medians (n_chosen, d), rows start:stop overwritten
     """
@@ -50,7 +50,7 @@ def sampled_medians(
     for i in range(start, stop):
         first, last = offsets[chosen[i]], offsets[chosen[i] + 1]
         for j in range(n_drawn):
-            rows[j] = first + np.searchsorted(cumulated[first:last], uniforms[i, j] * cumulated[last - 1], "right")
+            rows[j] = first + np.searchsorted(cumulative[first:last], uniforms[i, j] * cumulative[last - 1], "right")
             rows[j] = min(rows[j], last - 1)
         for repetition in range(n_repetitions):
             some = rows[repetition * n_each : (repetition + 1) * n_each]
@@ -62,7 +62,7 @@ def sampled_medians(
                     median_of_some(points, some, equal, n_spanning, candidate, following)
                 else:
                     continue
-                cost = _judged(points, some[n_spanning:], equal, n_judging, candidate, 0)
+                cost = _judge(points, some[n_spanning:], equal, n_judging, candidate, 0)
                 if cost < lowest:
                     lowest = cost
                     for f in range(d):
@@ -70,11 +70,9 @@ def sampled_medians(
         winner, lowest = 0, np.inf
         for repetition in range(n_repetitions if n_repetitions > 1 else 0):
             if last - first <= n_last:
-                cost = _judged(
-                    points, np.arange(first, last), probabilities[first:last], last - first, best, repetition
-                )
+                cost = _judge(points, np.arange(first, last), probabilities[first:last], last - first, best, repetition)
             else:
-                cost = _judged(points, rows[n_drawn - n_last :], equal, n_last, best, repetition)
+                cost = _judge(points, rows[n_drawn - n_last :], equal, n_last, best, repetition)
             if cost < lowest:
                 winner, lowest = repetition, cost
         for f in range(d):
@@ -82,7 +80,7 @@ def sampled_medians(
 
 
 @part
-def _judged(points, rows, weights, n, candidates, c):
+def _judge(points, rows, weights, n, candidates, c):
     """Sum of the weighted distances of a candidate to the first ``n`` of some realizations."""
     cost = 0.0
     for j in range(n):
@@ -92,7 +90,7 @@ def _judged(points, rows, weights, n, candidates, c):
 
 @part
 def _mean_of_subset(points, rows, subset, candidate):
-    """Mean of those rows whose bits are set in the number of a subset.
+    """Mean of the rows whose bits are set in ``subset``.
 
     OUT  candidate (1, d)
     """
@@ -103,13 +101,13 @@ def _mean_of_subset(points, rows, subset, candidate):
         if subset >> j & 1:
             size += 1
             for f in range(d):
-                # A running mean: far from the origin a sum would lose what they differ in.
+                # A running mean: far from the origin a sum would lose their differences.
                 candidate[0, f] += (np.float64(points[rows[j], f]) - candidate[0, f]) / size
 
 
 @part
 def median_of_some(points, rows, weights, n, middle, following):
-    """Some steps of Weiszfeld from the mean of the first ``n`` of some realizations; or the heaviest, if that is it.
+    """A few Weiszfeld steps from the mean of the first ``n`` of ``rows``; or the heaviest, if it is the median.
 
     OUT  middle (1, d), following (d,) overwritten
     """
@@ -119,15 +117,15 @@ def median_of_some(points, rows, weights, n, middle, following):
     for step in range(N_STEPS):
         pull, here = _pull_of_some(points, rows, weights, n, middle, following, step == 0)
         if pull > 0.0:
-            factor = (STRETCHED if step > 0 else 1.0) / pull
+            factor = (RELAXATION if step > 0 else 1.0) / pull
             if here > 0.0:
-                # Vardi and Zhang: what lies on the middle holds it there.
+                # Vardi and Zhang: mass on the middle holds it there.
                 factor *= max(0.0, 1.0 - here / _length(following))
             for f in range(d):
                 middle[0, f] += factor * following[f]
     heaviest, heavy, run, total = 0, 0.0, 0.0, 0.0
     for j in range(n):
-        # One that was drawn several times stands several times in a row.
+        # Repeated draws of one realization are adjacent.
         run = weights[j] + (run if j > 0 and rows[j] == rows[j - 1] else 0.0)
         total += weights[j]
         if run > heavy:
@@ -157,7 +155,7 @@ def _pull_of_some(points, rows, weights, n, center, following, to_the_mean):
             here += weights[j] if radius == 0.0 else 0.0
         pull += share
         for f in range(following.shape[0]):
-            # Relative to where it is: far from the origin nothing may change.
+            # Relative to the center, so that a shift of the data changes nothing.
             following[f] += share * (np.float64(points[rows[j], f]) - np.float64(center[0, f]))
     return pull, here
 
@@ -172,7 +170,7 @@ def _length(vector):
 
 @kernel
 def cumulate(probabilities, offsets, sums, start, stop):
-    """Sums of the probabilities of each node up to and with a realization; a tiny node is not lost in others.
+    """Running sums of the probabilities within each node, so that a tiny node is not lost among others.
 
     OUT  sums (n_realizations,), those of nodes start:stop overwritten
     """

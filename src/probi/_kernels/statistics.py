@@ -1,4 +1,4 @@
-"""What is computed once for each node: center of gravity and variance."""
+"""Center of gravity and variance of each node."""
 
 import numpy as np
 
@@ -21,7 +21,7 @@ def node_moments(points, probabilities, offsets, totals, gravity, variances, sta
         for f in range(d):
             center[f] = 0.0
         for r in range(first, last):
-            # Relative to one realization: far from the origin nothing is lost to cancellation.
+            # Relative to one realization: no cancellation far from the origin.
             share = probabilities[r] / totals[node]
             for f in range(d):
                 center[f] += share * (np.float64(points[r, f]) - np.float64(points[base, f]))
@@ -35,7 +35,7 @@ def node_moments(points, probabilities, offsets, totals, gravity, variances, sta
 
 @part
 def heaviest(probabilities, first, last):
-    """First of the most likely realizations first:last; one that counts, to take others relative to it."""
+    """First of the most likely realizations first:last: a base for differences that has probability."""
     best = first
     for r in range(first, last):
         if probabilities[r] > probabilities[best]:

@@ -1,4 +1,4 @@
-"""A node with fewer realizations: equal and near points as one, then a few that stand for their neighbours."""
+"""Thin a node: merge equal and near points, then draw a few that stand for their neighbours."""
 
 import numpy as np
 
@@ -7,14 +7,14 @@ from probi._kernels.geometry import squared_distance
 from probi._kernels.sampled_median import median_of_some
 from probi._kernels.tree import grow
 
-# Realizations whose median is the middle. What is then known of the spread is within 12 %; 512 of them: 8 %, but with
-# 10,000 realizations that took a tenth longer.
+# Realizations whose median is the middle. Bounds of the spread are then within 12 %; with 512 of them 8 %, but nodes of
+# 10,000 realizations took a tenth longer.
 N_LOOKED_AT = 256
 
-# With more realizations left than this, equal and near points are not looked for: that takes the square of them.
+# Equal and near points are merged only up to this many kept ones: the time grows with their square.
 MAX_MERGED = 4096
 
-# Points this near to each other, in spreads, are one. Where that is enough, it changes far less than drawing would.
+# Points nearer to each other than this many spreads are merged. Where that suffices, it changes far less than drawing.
 NEAR = 0.01
 
 
@@ -29,31 +29,32 @@ def thin(
     key,
     n_candidates,
     bounded,
-    places,
-    chances,
+    kept_points,
+    kept_probabilities,
     sizes,
     errors,
     spreads,
     start,
     stop,
 ):
-    """At most ``places.shape[1]`` realizations for each of the nodes chosen[start:stop], which have more.
+    """At most ``kept_points.shape[1]`` realizations for each of the nodes chosen[start:stop], which have more.
 
-    Where no more points than that are different, each is kept with the sum of its probabilities: nothing is lost. Where
-    no more are NEAR to each other, so are those, and little is lost. A node that may keep one keeps the one nearest to
-    its middle. Else some are drawn, first up to ``n_candidates`` along the node and then, in an order in which
-    neighbours are close, as many of those as are wanted (``_draw``). That has no bias, for any center, and keeps the
+    If no more points are distinct, each is kept with the sum of its probabilities: nothing is lost. If merging points
+    NEAR to each other suffices, little is lost. A node that may keep one realization keeps the one nearest to its
+    middle. Otherwise some are drawn, first up to ``n_candidates`` along the node and then, in an order in which
+    neighbours are close, as many of those as are wanted (``_draw``). That is unbiased for any center, and keeps the
     total and the expected distance to the middle.
 
-    IN   totals (n,): probability of each node; chosen (n_chosen,) node numbers; numbers (n_chosen,) uint64: they
-         and ``key`` tell the random numbers of a node, which so do not depend on the nodes around it
-    OUT  places (n_chosen, most, d), chances (n_chosen, most), sizes (n_chosen,): rows start:stop overwritten;
+    IN   totals (n,): probability of each node; chosen (n_chosen,) node numbers; numbers (n_chosen,) uint64: with
+         ``key`` they seed a node's random numbers, which thus do not depend on other nodes
+    OUT  kept_points (n_chosen, max_kept, d), kept_probabilities (n_chosen, max_kept), sizes (n_chosen,): rows
+         start:stop overwritten;
          errors (n_chosen, 3): for any center fixed before, bounds of the variance of the expected distance and of its
          bias; for all centers at once, how far the node was moved: the cost of carrying each realization to the middle
          and on, or, if ``bounded`` and less, to one that stands for it;
-         spreads (n_chosen, 2): bounds of the spread before, from above and from below; -1 where nothing was lost
+         spreads (n_chosen, 2): upper and lower bound of the spread before; -1 where nothing was lost
     """
-    d, most = points.shape[1], places.shape[1]
+    d, max_kept = points.shape[1], kept_points.shape[1]
     longest = 0
     for i in range(start, stop):
         longest = max(longest, offsets[chosen[i] + 1] - offsets[chosen[i]])
@@ -75,23 +76,26 @@ def thin(
         total = totals[chosen[i]]
         errors[i] = 0.0
         spreads[i] = -1.0
-        sizes[i] = _leaders(points, probabilities, first, last, 0.0, places, chances, groups, i)
+        sizes[i] = _leaders(points, probabilities, first, last, 0.0, kept_points, kept_probabilities, groups, i)
         if sizes[i] > 0:
-            _keep_total(chances, i, sizes[i], total)
+            _keep_total(kept_probabilities, i, sizes[i], total)
             continue
         m = _by_probability(probabilities, first, last, total, key, numbers[i], looked_at, shares)
         median_of_some(points, looked_at, shares, m, middle, following)
         spread, lower, widest = _around(points, probabilities, first, last, total, middle, radii, following)
         spreads[i, 0], spreads[i, 1] = spread, lower
-        if most == 1:
-            # The same for every seed: other nodes do not make up for it.
-            errors[i, 1:] = _nearest_to_middle(points, probabilities, first, last, radii, places, i)
-            sizes[i], chances[i, 0] = 1, total
+        if max_kept == 1:
+            # The same for every seed, so it does not average out over nodes.
+            errors[i, 1:] = _nearest_to_middle(points, probabilities, first, last, radii, kept_points, i)
+            sizes[i], kept_probabilities[i, 0] = 1, total
             continue
-        sizes[i] = _leaders(points, probabilities, first, last, NEAR * spread, places, chances, groups, i)
+        reach = NEAR * spread
+        sizes[i] = _leaders(points, probabilities, first, last, reach, kept_points, kept_probabilities, groups, i)
         if sizes[i] > 0:
-            errors[i, 1:] = _centered(points, probabilities, first, last, places, chances, groups, sizes[i], i)
-            _keep_total(chances, i, sizes[i], total)
+            errors[i, 1:] = _center_groups(
+                points, probabilities, first, last, kept_points, kept_probabilities, groups, sizes[i], i
+            )
+            _keep_total(kept_probabilities, i, sizes[i], total)
             continue
         m, variance = 0, 0.0
         if last - first > n_candidates:
@@ -115,17 +119,17 @@ def thin(
         for j in range(m):
             importance[j] = radii[rows[j]]
         n, more = _draw(
-            order[:m], weights, importance, most // 2, spread, total, key, numbers[i],
+            order[:m], weights, importance, max_kept // 2, spread, total, key, numbers[i],
             N_LOOKED_AT + last - first + n_candidates, held, drawn, arrived,
         )  # fmt: skip
         sizes[i] = n
         for j in range(n):
-            chances[i, j] = arrived[j]
+            kept_probabilities[i, j] = arrived[j]
             for f in range(d):
-                places[i, j, f] = points[first + rows[drawn[j]], f]
-        _keep_total(chances, i, n, total)
+                kept_points[i, j, f] = points[first + rows[drawn[j]], f]
+        _keep_total(kept_probabilities, i, n, total)
         errors[i, 0] = variance + more
-        errors[i, 2] = total * spread + _to_middle(places, chances, n, i, middle)
+        errors[i, 2] = total * spread + _to_middle(kept_points, kept_probabilities, n, i, middle)
         if bounded:
             for j in range(m):
                 rows[j] += first
@@ -133,7 +137,7 @@ def thin(
                 points, probabilities, first, last, middle, widest, rows, order, m, features, thresholds, firsts,
                 leaf_of, leaf_starts, arrived,
             )  # fmt: skip
-            carried += _from_candidates(points, rows, arrived, order, m, places, chances, n, i)
+            carried += _from_candidates(points, rows, arrived, order, m, kept_points, kept_probabilities, n, i)
             errors[i, 2] = min(errors[i, 2], carried)
 
 
@@ -148,38 +152,38 @@ def _uniform(key, number, draw):
 
 
 @part
-def _leaders(points, probabilities, first, last, reach, places, chances, groups, i):
-    """Points of a node that are farther than ``reach`` from each other, with the probabilities of those near to them.
+def _leaders(points, probabilities, first, last, reach, kept_points, kept_probabilities, groups, i):
+    """Points of a node farther than ``reach`` from each other, with the summed probabilities of those near to them.
 
-    OUT  groups (longest,): for each realization, to which of them it goes; -1 without probability
-    RETURN how many, 0 if there are more than fit
+    OUT  groups (longest,): for each realization, the one it goes to; -1 without probability
+    RETURN their number, 0 if there are more than fit
     """
     d, n = points.shape[1], 0
-    if places.shape[1] > MAX_MERGED:
+    if kept_points.shape[1] > MAX_MERGED:
         return 0
     for r in range(first, last):
         groups[r - first] = -1
         if probabilities[r] <= 0.0:
             continue
         at = 0
-        while at < n and squared_distance(points, r, places[i], at) > reach * reach:
+        while at < n and squared_distance(points, r, kept_points[i], at) > reach * reach:
             at += 1
         groups[r - first] = at
         if at < n:
-            chances[i, at] += probabilities[r]
+            kept_probabilities[i, at] += probabilities[r]
             continue
-        if n == places.shape[1]:
+        if n == kept_points.shape[1]:
             return 0
         for f in range(d):
-            places[i, n, f] = points[r, f]
-        chances[i, n] = probabilities[r]
+            kept_points[i, n, f] = points[r, f]
+        kept_probabilities[i, n] = probabilities[r]
         n += 1
     return n
 
 
 @part
-def _centered(points, probabilities, first, last, places, chances, groups, n, i):
-    """Move each leader to the mean of its group: left at one end, all nodes would be off in the same direction.
+def _center_groups(points, probabilities, first, last, kept_points, kept_probabilities, groups, n, i):
+    """Move each leader to the mean of its group; otherwise the errors of all nodes would share a direction.
 
     RETURN the cost of carrying the others there
     """
@@ -189,26 +193,26 @@ def _centered(points, probabilities, first, last, places, chances, groups, n, i)
         at = groups[r - first]
         if at >= 0:
             for f in range(d):
-                shifts[at, f] += probabilities[r] * (np.float64(points[r, f]) - np.float64(places[i, at, f]))
+                shifts[at, f] += probabilities[r] * (np.float64(points[r, f]) - np.float64(kept_points[i, at, f]))
     for at in range(n):
         for f in range(d):
-            places[i, at, f] += shifts[at, f] / chances[i, at]
+            kept_points[i, at, f] += shifts[at, f] / kept_probabilities[i, at]
     for r in range(first, last):
         at = groups[r - first]
         if at >= 0:
-            carried += probabilities[r] * np.sqrt(squared_distance(points, r, places[i], at))
+            carried += probabilities[r] * np.sqrt(squared_distance(points, r, kept_points[i], at))
     return carried
 
 
 @part
-def _nearest_to_middle(points, probabilities, first, last, radii, places, i):
+def _nearest_to_middle(points, probabilities, first, last, radii, kept_points, i):
     """Keep the realization that is nearest to the middle; return the cost of carrying the others there."""
     nearest, off, carried = first, np.inf, 0.0
     for r in range(first, last):
         if probabilities[r] > 0.0 and radii[r - first] < off:
             nearest, off = r, radii[r - first]
     for f in range(points.shape[1]):
-        places[i, 0, f] = points[nearest, f]
+        kept_points[i, 0, f] = points[nearest, f]
     for r in range(first, last):
         carried += probabilities[r] * np.sqrt(squared_distance(points, r, points, nearest))
     return carried
@@ -216,13 +220,13 @@ def _nearest_to_middle(points, probabilities, first, last, radii, places, i):
 
 @part
 def _around(points, probabilities, first, last, total, middle, radii, pull):
-    """Distances of all realizations to the middle, and what follows for the spread.
+    """Distances of all realizations to the middle, and bounds of the spread.
 
     Of the unit vectors u from the middle to the realizations, with mean g, all u - g are at most 1 + |g| long and sum
     to zero. Divided by that they are a solution of the dual problem, and bound the spread from below.
 
     OUT  radii (longest,): the first last - first overwritten; pull (d,) overwritten
-    RETURN the expected distance to the middle, what no point's is below, the largest distance
+    RETURN the expected distance to the middle, a lower bound of that to any point, the largest distance
     """
     d = points.shape[1]
     cost, here, widest = 0.0, 0.0, 0.0
@@ -242,7 +246,7 @@ def _around(points, probabilities, first, last, total, middle, radii, pull):
     squared = 0.0
     for f in range(d):
         squared += pull[f] ** 2
-    # Realizations that lie there pull in whatever direction is needed.
+    # Realizations on the middle balance a pull in any direction.
     slope = max(0.0, np.sqrt(squared) - here) / total
     spread = cost / total
     return spread, max(0.0, spread * (1.0 - slope) / (1.0 + slope)), widest
@@ -250,53 +254,53 @@ def _around(points, probabilities, first, last, total, middle, radii, pull):
 
 @part
 def _by_probability(probabilities, first, last, total, key, number, rows, weights):
-    """Some realizations, one from each of equal shares of the probability; all of them where they are few.
+    """Stratified sample: one realization from each of equal shares of the probability; all of them if they are few.
 
-    OUT  rows, weights (n_candidates,): those that are used overwritten
-    RETURN how many
+    OUT  rows, weights (n_candidates,): used entries overwritten
+    RETURN their number
     """
-    most, n = rows.shape[0], 0
-    if last - first <= most:
+    max_rows, n = rows.shape[0], 0
+    if last - first <= max_rows:
         for r in range(first, last):
             if probabilities[r] > 0.0:
                 rows[n], weights[n] = r, probabilities[r]
                 n += 1
         return n
     below, r = 0.0, first  # probability of the realizations before r
-    for j in range(most):
-        wanted = (j + _uniform(key, number, j)) * total / most
+    for j in range(max_rows):
+        wanted = (j + _uniform(key, number, j)) * total / max_rows
         while r < last - 1 and below + probabilities[r] <= wanted:
             below += probabilities[r]
             r += 1
         rows[j], weights[j] = r, 1.0
-    return most
+    return max_rows
 
 
 @part
 def _draw(order, masses, radii, n_groups, spread, total, key, number, first_draw, held, rows, weights):
-    """Draw at most two things from each of some groups of equal importance, which is mass times (radius + spread).
+    """Draw at most two items from each of some groups of equal importance, which is mass times (radius + spread).
 
-    Groups are cut along the order, through a thing where need be. Things join a group one by one, and whenever it holds
-    three, one of them leaves (``_leave``): none of that has a bias, and each group keeps its mass and its cost, which
-    is mass times radius.
+    Groups are cut along the order, through an item if necessary. Items join a group one by one, and whenever it holds
+    three, one of them leaves (``_leave``): that is unbiased, and each group keeps its mass and its cost, which is mass
+    times radius.
 
-    For any center, the distance of a thing to it differs from that of the middle by at most its radius. So what a group
-    adds to the expected distance, beyond its mass at the middle, is between its cost and minus that: the square of the
-    cost bounds the variance. Costs sum to total * spread, and none is above twice that over ``n_groups``.
+    For any center, the distance of an item to it differs from that of the middle by at most its radius. So a group's
+    share of the expected distance differs from that of its mass at the middle by at most its cost, whose square bounds
+    the variance. Costs sum to total * spread, and none is above twice that over ``n_groups``.
 
-    IN   order (n,), masses, radii: of what it numbers; held (3, 3): room
-    OUT  rows, weights (>= 2 n_groups,): what was drawn, in order, and its mass
-    RETURN how many, a bound of the variance of the expected distance to any center
+    IN   order (n,), masses, radii: of the items that it indexes; held (3, 3): workspace
+    OUT  rows, weights (>= 2 n_groups,): items drawn, in order, and their masses
+    RETURN their number, a bound of the variance of the expected distance to any center
     """
     n, n_held, group, filled, draw, cost, variance = 0, 0, 1, 0.0, first_draw, 0.0, 0.0
     for j in range(order.shape[0]):
         mass, radius = np.float64(masses[order[j]]), radii[order[j]]
         while mass > 0.0:
-            # Up to where the group ends; the last one takes what is left.
-            border = 2.0 * total * spread * group / n_groups
+            # Fill the group up to its end; the last one takes the rest.
+            group_end = 2.0 * total * spread * group / n_groups
             fits, full = mass, False
-            if group < n_groups and filled + mass * (radius + spread) > border:
-                fits, full = min(mass, max(0.0, border - filled) / (radius + spread)), True
+            if group < n_groups and filled + mass * (radius + spread) > group_end:
+                fits, full = min(mass, max(0.0, group_end - filled) / (radius + spread)), True
             filled += fits * (radius + spread)
             cost += fits * radius
             mass -= fits
@@ -314,26 +318,26 @@ def _draw(order, masses, radii, n_groups, spread, total, key, number, first_draw
 
 @part
 def _join(held, n, mass, radius, at):
-    """Put a thing among up to two others, by its radius; return how many there are.
+    """Insert an item among up to two others, by its radius; return their number.
 
-    INOUT held (3, 3): mass, radius and place in the order of each
+    INOUT held (3, 3): mass, radius and position in the order of each
     """
-    place = n
-    while place > 0 and held[place - 1, 1] > radius:
+    slot = n
+    while slot > 0 and held[slot - 1, 1] > radius:
         for column in range(3):
-            held[place, column] = held[place - 1, column]
-        place -= 1
-    held[place, 0], held[place, 1], held[place, 2] = mass, radius, at
+            held[slot, column] = held[slot - 1, column]
+        slot -= 1
+    held[slot, 0], held[slot, 1], held[slot, 2] = mass, radius, at
     return n + 1
 
 
 @part
 def _leave(held, uniform):
-    """Let one of three things go, so that the expected mass of each is what it was, and their mass and cost are.
+    """Remove one of three items, keeping the expected mass of each, and their total mass and cost.
 
-    The one with the middle radius gives all it has to the two others, in the shares that keep the cost, or takes from
-    them in the same shares until one has nothing left; with the chances that leave no bias. (The cube method of
-    Deville and Tille, 2004, with two balancing variables.) Return how many are left.
+    The one with the middle radius gives its mass to the two others, in the shares that keep the cost, or takes from
+    them in the same shares until one has none left; with the probabilities that leave no bias. (The cube method of
+    Deville and Tille, 2004, with two balancing variables.) Return the number left.
     """
     low, middle, high = held[0, 0], held[1, 0], held[2, 0]
     width = held[2, 1] - held[0, 1]
@@ -353,35 +357,35 @@ def _leave(held, uniform):
 
 @part
 def _emit(order, held, n_held, rows, weights, n):
-    """Write what a group holds, in order; what it shares with the one before is one. Return how many there are."""
+    """Write the items of a group, in order; merge one that it shares with the group before. Return their number."""
     turned = n_held == 2 and held[0, 2] > held[1, 2]
     for h in range(n_held):
         at = 1 - h if turned else h
         row = order[np.int64(held[at, 2])]
         if n > 0 and rows[n - 1] == row:
             weights[n - 1] += held[at, 0]
-        elif held[at, 0] > 0.0:  # not used up together with another
+        elif held[at, 0] > 0.0:  # not emptied together with another
             rows[n], weights[n] = row, held[at, 0]
             n += 1
     return n
 
 
 @part
-def _keep_total(chances, i, n, total):
+def _keep_total(kept_probabilities, i, n, total):
     """Scale probabilities so that they add up to the total."""
-    found = 0.0
+    current = 0.0
     for j in range(n):
-        found += chances[i, j]
+        current += kept_probabilities[i, j]
     for j in range(n):
-        chances[i, j] *= total / found
+        kept_probabilities[i, j] *= total / current
 
 
 @part
-def _to_middle(places, chances, n, i, middle):
-    """Cost of carrying the realizations that are left to one point."""
+def _to_middle(kept_points, kept_probabilities, n, i, middle):
+    """Cost of carrying the kept realizations to the middle."""
     cost = 0.0
     for j in range(n):
-        cost += chances[i, j] * np.sqrt(squared_distance(places[i], j, middle, 0))
+        cost += kept_probabilities[i, j] * np.sqrt(squared_distance(kept_points[i], j, middle, 0))
     return cost
 
 
@@ -405,8 +409,8 @@ def _to_candidates(
 ):  # fmt: skip
     """Cost of carrying each realization to the nearest of the candidates in its leaf.
 
-    OUT  arrived (n_candidates,): probability that came to each of them, in the order of neighbours; leaf_starts
-         (n_candidates + 1,): place in that order at which each leaf begins
+    OUT  arrived (n_candidates,): probability carried to each of them, in the order of neighbours; leaf_starts
+         (n_candidates + 1,): position in that order at which each leaf begins
     """
     n_leaves = 0
     for j in range(m):
@@ -432,18 +436,18 @@ def _to_candidates(
 
 
 @part
-def _from_candidates(points, rows, arrived, order, m, places, chances, n, i):
-    """Cost of carrying what came to the candidates on to the realizations that are left, both in order."""
+def _from_candidates(points, rows, arrived, order, m, kept_points, kept_probabilities, n, i):
+    """Cost of carrying the probability at the candidates on to the kept realizations, both in order."""
     cost, at = 0.0, 0
-    left = chances[i, 0]
+    left = kept_probabilities[i, 0]
     for j in range(m):
         row, mass = rows[order[j]], arrived[j]
         while mass > 0.0:
             flow = min(mass, left) if at < n - 1 else mass
-            cost += flow * np.sqrt(squared_distance(points, row, places[i], at))
+            cost += flow * np.sqrt(squared_distance(points, row, kept_points[i], at))
             mass -= flow
             left -= flow
             if left <= 0.0 and at < n - 1:
                 at += 1
-                left = chances[i, at]
+                left = kept_probabilities[i, at]
     return cost

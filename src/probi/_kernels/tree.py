@@ -1,39 +1,39 @@
-"""A tree of cuts through rows: cells that lie together, an order in which neighbours are close, and a walk along it."""
+"""A tree of cuts through rows: compact cells, an order in which neighbours are close, and a systematic sample."""
 
 import numpy as np
 
 from probi._kernels._compile import kernel, part
 
-# Bins of the histogram in which a place to cut is looked for.
+# Bins of the histogram that determines where a cell is cut.
 N_BINS = 32
 
-# Rows that a leaf may hold while the tree grows; with two, half of the leaves hold one.
+# Rows per leaf at which the tree stops growing; with two, half of the leaves hold one.
 LEAF = 2
 
-# Rows that decide along which feature a part of a cell is cut: only an order depends on it.
-N_LOOKED_AT = 32
+# Rows that decide along which feature a cell is cut further: only the order depends on it.
+N_SURVEYED = 32
 
 
 @kernel
-def largest_deviation(places, base, start, stop):
+def largest_deviation(medians, base, start, stop):
     """Largest absolute coordinate of rows start:stop, relative to ``base`` (d,)."""
     largest = 0.0
     for row in range(start, stop):
-        for f in range(places.shape[1]):
-            largest = max(largest, abs(np.float64(places[row, f]) - base[f]))
+        for f in range(medians.shape[1]):
+            largest = max(largest, abs(np.float64(medians[row, f]) - base[f]))
     return largest
 
 
 @kernel
-def make_rows(places, spreads, base, scale, rows, start, stop):
-    """Rows to cut: places relative to ``base`` and scaled, and the spread behind them if rows are wider.
+def make_rows(medians, spreads, base, scale, rows, start, stop):
+    """Rows to cut: medians relative to ``base`` and scaled, followed by the spread if rows are wider.
 
     OUT  rows (n, d) or (n, d + 1), start:stop overwritten
     """
-    d = places.shape[1]
+    d = medians.shape[1]
     for row in range(start, stop):
         for f in range(d):
-            rows[row, f] = (np.float64(places[row, f]) - base[f]) * scale
+            rows[row, f] = (np.float64(medians[row, f]) - base[f]) * scale
         if rows.shape[1] > d:
             rows[row, d] = spreads[row] * scale
 
@@ -43,13 +43,13 @@ def grow(rows, mass, order, max_cells, features, thresholds, firsts, leaf_of, ce
     """Grow a tree over some rows: first cells, always cutting the one with the largest cost, then leaves inside them.
 
     The cost of a cell is taken as its mass times the root of its mean squared distance to its mean, an upper bound of
-    the sum of distances that needs no second look at the rows. Cells are cut where two groups are farthest apart,
-    which also cuts off a few rows far away; what is inside a cell only needs an order and is cut at its mean.
+    the sum of distances that needs no second pass over the rows. Cells are cut where two groups are farthest apart,
+    which also separates a few distant rows; inside a cell only an order is needed, so cuts are at the mean.
 
     IN   rows (n, d), mass (n_used,) of the rows in ``order``, max_cells
-    INOUT order (n_used,): numbers of the rows, brought into the order of the leaves
+    INOUT order (n_used,): row indices, sorted by leaf
     OUT  features, thresholds, firsts (2 n_used,): rows of a tree node with a value of at most the threshold go to its
-         first child, the others to the one behind; a leaf is its own first child and has an infinite threshold.
+         first child, the others to the next one; a leaf is its own first child and has an infinite threshold.
          leaf_of (2 n_used,): number of a leaf, from left to right; cell_of (n_used,): cell of each leaf
     RETURN numbers of leaves and of cells
     """
@@ -84,13 +84,13 @@ def grow(rows, mass, order, max_cells, features, thresholds, firsts, leaf_of, ce
     for c in range(n_cells):
         is_cell[cells[c]] = True
     for c in range(n_cells):
-        # Children stand behind their parent, so one run over the numbers meets every node.
+        # Children come after their parent, so one pass in order meets every node.
         n_before = n_nodes
         node = cells[c]
         while node < n_nodes:
             size = stops[node] - starts[node]
             if size > LEAF:
-                step = 1 + size // N_LOOKED_AT
+                step = 1 + size // N_SURVEYED
                 cost, feature = _survey(rows, mass, order, sums, squares, starts[node], stops[node], step)
                 threshold = sums[feature]
                 if cost > 0.0 and _cut(rows, mass, order, feature, threshold, node, n_nodes, starts, stops):
@@ -116,7 +116,7 @@ def _survey(rows, mass, order, sums, squares, start, stop, step):
         row, weight = order[i], mass[i]
         total += weight
         for f in range(d):
-            # Relative to one of them: squares of far rows would drown their differences.
+            # Relative to one of them: far from the origin squares would lose the differences.
             difference = np.float64(rows[row, f]) - np.float64(rows[first, f])
             sums[f] += weight * difference
             squares[f] += weight * difference * difference
@@ -134,7 +134,7 @@ def _survey(rows, mass, order, sums, squares, start, stop, step):
 def _farthest_apart(rows, mass, order, bins, feature, start, stop):
     """Value at which order[start:stop] falls into the two parts with the largest variance between them (Otsu).
 
-    It lies in the middle between them: a row that descends later and lies between them goes to the nearer one.
+    It lies halfway between them: a row that descends later and lies in the gap goes to the nearer one.
     """
     low, high = rows[order[start], feature], rows[order[start], feature]
     for i in range(start, stop):
@@ -213,9 +213,9 @@ def _number(firsts, is_cell, leaf_of, cell_of):
 
 @kernel
 def descend(rows, features, thresholds, firsts, leaf_of, leaves, start, stop):
-    """Leaf of rows start:stop, for four rows at once: each step waits for memory, and none for a branch.
+    """Leaf of rows start:stop, four rows at once: each step waits for memory, and none for a branch.
 
-    IN   features, firsts: unsigned, so that no index is looked at for being negative: 49 -> 18 ns a row in 3-D
+    IN   features, firsts: unsigned, which saves the test for negative indices: 49 -> 18 ns per row in 3-D
     OUT  leaves (n,)
     """
     last = stop - 1
@@ -236,46 +236,47 @@ def descend(rows, features, thresholds, firsts, leaf_of, leaves, start, stop):
 
 
 @kernel
-def sort_by_leaf(leaves, used, cell_of, borders, order, cells):
-    """Bring the used rows into the order of their leaves, and name the cell of each.
+def sort_by_leaf(leaves, used, cell_of, cell_offsets, order, cells):
+    """Sort the used rows by leaf, and find the cell of each.
 
     IN   leaves (n,), used (n_used,) row numbers, cell_of (n_leaves,)
-    OUT  borders (n_cells + 1,): cell c owns order[borders[c]:borders[c + 1]]; order (n_used,); cells (n,)
+    OUT  cell_offsets (n_cells + 1,): cell c owns order[cell_offsets[c]:cell_offsets[c + 1]];
+         order (n_used,); cells (n,)
     """
-    places = np.zeros(cell_of.shape[0] + 1, np.int64)
+    positions = np.zeros(cell_of.shape[0] + 1, np.int64)
     for i in range(used.shape[0]):
-        places[leaves[used[i]] + 1] += 1
+        positions[leaves[used[i]] + 1] += 1
     for leaf in range(cell_of.shape[0]):
-        places[leaf + 1] += places[leaf]
-        borders[cell_of[leaf] + 1] = places[leaf + 1]
-    borders[0] = 0
+        positions[leaf + 1] += positions[leaf]
+        cell_offsets[cell_of[leaf] + 1] = positions[leaf + 1]
+    cell_offsets[0] = 0
     for i in range(used.shape[0]):
         leaf = leaves[used[i]]
-        order[places[leaf]] = used[i]
-        places[leaf] += 1
+        order[positions[leaf]] = used[i]
+        positions[leaf] += 1
         cells[used[i]] = cell_of[leaf]
 
 
 @kernel
-def measure(rows, mass, n_space, order, borders, distances, masses, costs, start, stop):
+def measure(rows, mass, n_space, order, cell_offsets, distances, masses, costs, start, stop):
     """Distance of each row to the mean of its cell, and the sums over cells start:stop.
 
-    IN   n_space: leading features of the space; a further one is a spread, which a center at the mean does not undo
+    IN   n_space: leading features of the space; a further one is a spread, which a center at the mean does not reduce
     OUT  distances (n,); masses, costs (n_cells,)
     """
     mean = np.empty(n_space)
     for c in range(start, stop):
-        first, total, cost = order[borders[c]], 0.0, 0.0
+        first, total, cost = order[cell_offsets[c]], 0.0, 0.0
         for f in range(n_space):
             mean[f] = 0.0
-        for i in range(borders[c], borders[c + 1]):
+        for i in range(cell_offsets[c], cell_offsets[c + 1]):
             row, weight = order[i], mass[order[i]]
             total += weight
             for f in range(n_space):
                 mean[f] += weight * (np.float64(rows[row, f]) - np.float64(rows[first, f]))
         for f in range(n_space):
             mean[f] = rows[first, f] + mean[f] / total
-        for i in range(borders[c], borders[c + 1]):
+        for i in range(cell_offsets[c], cell_offsets[c + 1]):
             row = order[i]
             squared = 0.0
             for f in range(n_space):
@@ -290,7 +291,7 @@ def measure(rows, mass, n_space, order, borders, distances, masses, costs, start
 
 @kernel
 def importance(mass, distances, cells, by_mass, by_cost, scores, start, stop):
-    """Mass times (a number for the cell + another one times the distance), of rows start:stop.
+    """Importance of rows start:stop: mass times (by_mass + by_cost times the distance), both of the row's cell.
 
     OUT  scores (n,)
     """
@@ -299,24 +300,24 @@ def importance(mass, distances, cells, by_mass, by_cost, scores, start, stop):
 
 
 @kernel
-def walk(chances, order, offset, n_picks, picked):
-    """Systematic sampling: pick the row in which the sum of chances, in this order, passes offset, offset + 1, ...
+def walk(inclusion, order, offset, n_picks, picked):
+    """Systematic sampling: pick the rows at which the running sum of ``inclusion`` passes offset, offset + 1, ...
 
-    IN   chances (n,) that sum to n_picks, none above 1; offset in [0, 1)
+    IN   inclusion (n,): probabilities that sum to n_picks, none above 1; order (n_used,); offset in [0, 1)
     OUT  picked (n,) bool: true for exactly n_picks more rows
     """
     total = 0.0
     for i in range(order.shape[0]):
-        total += chances[order[i]]
+        total += inclusion[order[i]]
     step = total / n_picks
     passed, n_picked = 0.0, 0
     for i in range(order.shape[0]):
-        passed += chances[order[i]]
+        passed += inclusion[order[i]]
         if n_picked < n_picks and passed > (offset + n_picked) * step:
             picked[order[i]] = True
             n_picked += 1
     for i in range(order.shape[0]):
-        # Rounding may leave the last pick undone.
-        if n_picked < n_picks and chances[order[i]] > 0.0 and not picked[order[i]]:
+        # Rounding may miss the last pick.
+        if n_picked < n_picks and inclusion[order[i]] > 0.0 and not picked[order[i]]:
             picked[order[i]] = True
             n_picked += 1

@@ -100,7 +100,7 @@ class Surroundings:
         locations = np.vstack([self.location, typical_locations(some, N_LOCATIONS)])
         distances = np.empty((len(locations), len(leaf)))
         pieces = _parallel.ranges(len(leaf), 1 + GRAIN // locations.size)
-        _parallel.run(geometry.distances_to_places, pieces, medians, locations, distances)
+        _parallel.run(geometry.distances_to_locations, pieces, medians, locations, distances)
         mass, sums = usual_sums(leaf.mass, distances[1:])
         result = np.vstack([distances[0], np.zeros(len(leaf))])
         for row, total in zip(distances[1:], sums, strict=True):

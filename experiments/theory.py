@@ -18,7 +18,7 @@ from benchmarks.data import beijing_nodes, random_nodes
 from experiments.peers import otis_nodes
 from experiments.records import Records
 from probi.coreset import importance, kumar, lss, paper
-from probi.coreset.lss import Promise, bucketed, lss_coreset
+from probi.coreset.lss import Promise, lss_coreset, make_buckets
 from probi.medians import SPREAD_TOL, certified_medians, measured
 from probi.solver.lloyd import p_lloyd
 from probi.solver.seeding import seed_as_in_paper
@@ -99,7 +99,7 @@ def _promise(data: Path, records: Records, report: Callable[[str], None]) -> Non
                 start = time.perf_counter()
                 coreset = _lss(nodes, epsilon, seed)
                 seconds = time.perf_counter() - start
-                *_, n_draws = bucketed(nodes, K, Promise(epsilon, DELTA).step(), np.random.default_rng(seed))
+                *_, n_draws = make_buckets(nodes, K, Promise(epsilon, DELTA).step(), np.random.default_rng(seed))
                 records.add(
                     data_set=name, epsilon=epsilon, seed=seed, n_nodes=len(nodes), n_draws=n_draws, size=len(coreset),
                     worst=_worst(coreset, nodes, fixed, seed), seconds=seconds,
@@ -117,7 +117,7 @@ def _kumar(records: Records, report: Callable[[str], None]) -> None:
     for m in REALIZATIONS:
         node = probi.Nodes.from_dense(rng.exponential(size=(1, m, 5)) ** 2)
         best = probi.one_medians(node)[1][0]
-        table_seconds, sums = _best(lambda node=node: kumar.cumulated(node))
+        table_seconds, sums = _best(lambda node=node: kumar.cumulative_probabilities(node))
         report(f"Kumar's median of {m} realizations")
         for precision in PRECISIONS:
             if records.has(precision=precision, n_realizations=m):
@@ -200,7 +200,7 @@ def _steps(data: Path, records: Records, report: Callable[[str], None]) -> None:
     rows = importance._rows([measured(bare())])
     seconds, (_, _, cells) = _best(
         lambda: importance._cells(
-            rows, nodes.mass, index, 200 * STEPS_K, importance.CELLS_A_CLUSTER * STEPS_K, np.random.default_rng(0)
+            rows, nodes.mass, index, 200 * STEPS_K, importance.CELLS_PER_CLUSTER * STEPS_K, np.random.default_rng(0)
         )
     )
     alone = [places.take(np.flatnonzero(cells == cell)) for cell in np.unique(cells)]

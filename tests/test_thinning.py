@@ -288,7 +288,7 @@ def test_near_points_are_one_where_that_is_enough():
 @pytest.mark.parametrize(("d", "share"), [(1, 0.6), (2, 0.8), (7, 0.8)])
 def test_the_spread_before_is_between_its_bounds(d, share):
     nodes = dense(n=20, m=1000, d=d)
-    found, _ = nodes.thinned(16, 3, 0)
+    found, _ = nodes._thin(16, 3, 0)
     _, spreads = probi.one_medians(nodes, tol=1e-9)
     upper, lower = found.spreads.T
     assert (lower <= spreads * (1 + 1e-12)).all()
@@ -301,14 +301,14 @@ def test_the_bounds_of_the_spread_are_those_of_the_definition():
     """At a middle on which realizations lie, they pull in whatever direction is needed."""
     X = np.concatenate([np.zeros((60, 2)), np.random.default_rng(0).normal(size=(100, 2)) + 1])
     nodes = Nodes.from_dense(X[None])
-    found, _ = nodes.thinned(16, 3, 0)
+    found, _ = nodes._thin(16, 3, 0)
     _, spreads = probi.one_medians(nodes, tol=1e-9)
     assert found.spreads[0, 1] <= spreads[0] <= found.spreads[0, 0]
 
 
 def test_where_nothing_is_lost_the_spread_is_not_asked_for():
     nodes = Nodes.from_dense(np.tile(np.arange(6.0).reshape(1, 3, 2), (1, 20, 1)))
-    found, thin = nodes.thinned(4, 0, 0)
+    found, thin = nodes._thin(4, 0, 0)
     assert found.spreads.tolist() == [[-1.0, -1.0]]
     assert len(thin.points) == 3
 
@@ -338,7 +338,7 @@ def test_a_heavy_realization_is_the_middle(heavy):
     one = Nodes(np.random.default_rng(0).normal(size=(n, 2)), p, [0, n])
     nodes = Nodes.concat([one] * 100)
     _, (spread, *_) = probi.one_medians(nodes)
-    found, _ = nodes.thinned(20, 1, 0)
+    found, _ = nodes._thin(20, 1, 0)
     assert_allclose(found.spreads, spread, rtol=1e-9)
     thin = nodes.thin(epsilon=0.1, random_state=0)
     errors = expected_at(thin, np.zeros(2)) - expected_at(nodes, np.zeros(2))

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from strategies import points
 
 from probi._kernels import tree
-from probi.solver.problem import capped
+from probi.solver.problem import capped_probabilities
 
 
 @dataclass
@@ -50,11 +50,11 @@ def grown(rows, used=None, mass=None, max_cells=4):
 
 
 def sorted_by_leaf(made, leaves, used):
-    """Order, borders of cells in it, and the cell of each row; -1 where none was named."""
-    borders, order = np.empty(made.n_cells + 1, np.int64), np.empty(len(used), np.int64)
+    """Order, offsets of the cells in it, and the cell of each row; -1 where none was named."""
+    cell_offsets, order = np.empty(made.n_cells + 1, np.int64), np.empty(len(used), np.int64)
     cells = np.full(len(leaves), -1, np.int32)
-    tree.sort_by_leaf(leaves, np.array(used), made.cell_of, borders, order, cells)
-    return order, borders, cells
+    tree.sort_by_leaf(leaves, np.array(used), made.cell_of, cell_offsets, order, cells)
+    return order, cell_offsets, cells
 
 
 @st.composite
@@ -168,12 +168,12 @@ def test_each_used_row_is_in_one_cell_and_cells_are_ranges_of_the_order(data, ma
     made = grown(rows, some, mass, max_cells)
     used = sorted({*some, *more.draw(st.lists(st.integers(0, len(rows) - 1)))})
     leaves = made.leaves(rows)
-    order, borders, cells = sorted_by_leaf(made, leaves, used)
+    order, cell_offsets, cells = sorted_by_leaf(made, leaves, used)
     assert sorted(order.tolist()) == used
     assert (np.diff(leaves[order]) >= 0).all()
-    assert (borders[0], borders[-1]) == (0, len(used))
+    assert (cell_offsets[0], cell_offsets[-1]) == (0, len(used))
     for c in range(made.n_cells):
-        assert_array_equal(cells[order[borders[c] : borders[c + 1]]], c)
+        assert_array_equal(cells[order[cell_offsets[c] : cell_offsets[c + 1]]], c)
     assert_array_equal(cells[used], made.cell_of[leaves[used]])
     assert (np.delete(cells, used) == -1).all()
 
@@ -185,13 +185,13 @@ def test_each_used_row_is_in_one_cell_and_cells_are_ranges_of_the_order(data, ma
 def test_distances_and_costs_of_cells_match_the_definition(data, max_cells, has_spreads):
     rows, used, mass = data
     made = grown(rows, used, mass, max_cells)
-    order, borders, _ = sorted_by_leaf(made, made.leaves(rows), used)
+    order, cell_offsets, _ = sorted_by_leaf(made, made.leaves(rows), used)
     n_space = rows.shape[1] - has_spreads
     masses = np.zeros(len(rows))
     masses[used] = mass
     distances, sums, costs = np.full(len(rows), -1.0), np.empty(made.n_cells), np.empty(made.n_cells)
-    tree.measure(rows, masses, n_space, order, borders, distances, sums, costs, 0, made.n_cells)
-    cells = [order[borders[c] : borders[c + 1]].tolist() for c in range(made.n_cells)]
+    tree.measure(rows, masses, n_space, order, cell_offsets, distances, sums, costs, 0, made.n_cells)
+    cells = [order[cell_offsets[c] : cell_offsets[c + 1]].tolist() for c in range(made.n_cells)]
     expected, by_cell = naive.cell_costs(rows.tolist(), masses.tolist(), cells, n_space)
     assert_allclose(distances[used], [expected[i] for i in used], rtol=1e-9, atol=1e-9)
     assert_allclose(np.stack([sums, costs], axis=1), by_cell, rtol=1e-9, atol=1e-9)
@@ -203,8 +203,8 @@ def test_far_from_the_origin_distances_are_the_same():
     found = []
     for shift in (0.0, 2.0**19):
         distances, sums, costs = np.empty(40), np.empty(1), np.empty(1)
-        moved, order, borders = rows + np.float64(shift), np.arange(40), np.array([0, 40])
-        tree.measure(moved, np.ones(40), 2, order, borders, distances, sums, costs, 0, 1)
+        moved, order, cell_offsets = rows + np.float64(shift), np.arange(40), np.array([0, 40])
+        tree.measure(moved, np.ones(40), 2, order, cell_offsets, distances, sums, costs, 0, 1)
         found.append(distances)
     assert_allclose(found[1], found[0], rtol=1e-9)
 
@@ -212,9 +212,9 @@ def test_far_from_the_origin_distances_are_the_same():
 # -- walking ----------------------------------------------------------------------------------------------------------
 
 
-def walked(chances, order, offset, n_picks):
-    picked = np.zeros(len(chances), bool)
-    tree.walk(np.array(chances, float), np.array(order, np.int64), offset, n_picks, picked)
+def walked(inclusion, order, offset, n_picks):
+    picked = np.zeros(len(inclusion), bool)
+    tree.walk(np.array(inclusion, float), np.array(order, np.int64), offset, n_picks, picked)
     return picked
 
 
@@ -237,11 +237,11 @@ def test_picks_exactly_as_many_as_asked_for_and_none_without_a_chance(seed, offs
     rng = np.random.default_rng(seed)
     scores = rng.exponential(size=200) ** 3 * (rng.random(200) < 0.8)
     size = int(rng.integers(1, 100))
-    kept, chances = capped(scores, size)
+    kept, inclusion = capped_probabilities(scores, size)
     n_picks = size - int(kept.sum())
-    picked = walked(chances, rng.permutation(200), offset, n_picks)
+    picked = walked(inclusion, rng.permutation(200), offset, n_picks)
     assert picked.sum() == n_picks
-    assert (chances[picked] > 0.0).all()
+    assert (inclusion[picked] > 0.0).all()
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 1000])
@@ -252,10 +252,10 @@ def test_rounding_leaves_no_pick_undone(n):
 
 def test_each_row_is_picked_as_often_as_its_chance_says():
     # Offsets in the middle of 1,000 equal parts: no chance, but a count that is off by at most one.
-    chances = np.array([0.3, 0.0, 0.9, 0.05, 0.75, 1.0])
+    inclusion = np.array([0.3, 0.0, 0.9, 0.05, 0.75, 1.0])
     order = [4, 0, 5, 1, 3, 2]
-    counts = sum(walked(chances, order, (i + 0.5) / 1000, 3).astype(int) for i in range(1000))
-    assert_allclose(counts, 1000 * chances, atol=1)
+    counts = sum(walked(inclusion, order, (i + 0.5) / 1000, 3).astype(int) for i in range(1000))
+    assert_allclose(counts, 1000 * inclusion, atol=1)
     assert counts[1] == 0
 
 

@@ -21,7 +21,7 @@ from probi.objective import assign, expected_cost, expected_distances
 from probi.solver.options import SolveOptions
 from probi.solver.progress import Progress
 from probi.solver.result import Result
-from probi.solver.solve import contradiction, contradictory, few_distinct, finished, solve_quietly
+from probi.solver.solve import contradiction, contradictory, few_distinct, make_result, solve_quietly
 from probi.summary import Summary
 
 Floats = NDArray[np.float64]
@@ -477,7 +477,7 @@ class PROBI(_KMedian):
             self._start()
             self.summary_.update(nodes)
             found = self._solved(self.summary_, self._seed)
-            self.result_ = finished(nodes, found.centers, found.n_iter, keep_order=self.init is not None)
+            self.result_ = make_result(nodes, found.centers, found.n_iter, keep_order=self.init is not None)
         return self
 
     def partial_fit(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> Self:

@@ -19,21 +19,21 @@ from probi.validation import frozen
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
 
-# A node with more coordinates than this is shared by all threads, so that none of them waits for it.
+# Nodes with more coordinates than this are shared by all threads, so that no thread waits for another.
 HUGE = 4 * GRAIN
 
-# The certificate closes linearly with the gradient; what has not closed by then is at the end of float64.
+# The certified gap shrinks linearly with the gradient; one still open by then is at the limit of float64.
 MAX_EVALUATIONS = 200
 
 # Spreads and their lower bounds meet within this. Tighter medians changed no solution; 1e-2 takes a third of the time
 # of 1e-4 on Covertype, and the lower bound of a cost is then at most 1 % too low.
 SPREAD_TOL = 1e-2
 
-# Statistics under which medians travel with nodes: of any tolerance, and of this one.
+# Keys of the statistics that hold medians: for any tolerance, and for this one.
 _STATISTIC = "medians to {}"
 CERTIFIED_MEDIANS = _STATISTIC.format(SPREAD_TOL)
 
-# The paper's rule: go on while a step is at most a tenth of the one before, for at most 15 steps.
+# The paper's rule: continue while a step is at most a tenth of the one before, for at most 15 steps.
 PAPER_RATIO, PAPER_STEPS = 0.1, 15
 
 
@@ -45,20 +45,20 @@ def one_medians(nodes: Nodes | ArrayLike, tol: float = 1e-6) -> tuple[Array, Flo
     nodes : Nodes or array-like
         Each gets its own median; arrays as in :func:`probi.solve`.
     tol : float, default=1e-6
-        A promise: the expected distance to the point found is at most ``1 + tol`` times the smallest possible. It is
-        exact for nodes with a formula: one or two realizations, a majority, all on one line.
+        Guaranteed: the expected distance to the median is at most ``1 + tol`` times the smallest possible. It is exact
+        for nodes with a formula: one or two realizations, a majority, all on one line.
 
     Returns
     -------
     medians : ndarray of shape (n_nodes, n_features)
         The best single position of each node.
     spreads : ndarray of shape (n_nodes,)
-        Expected distance of each node to its median, given that it is there.
+        Expected distance of each node to its median, given that it is present.
 
     Warns
     -----
     SolverWarning
-        If rounding kept the promise from being certified for some nodes; says for how many and what was reached.
+        If rounding prevented the guarantee for some nodes; says for how many and what was reached.
 
     Examples
     --------
@@ -88,15 +88,15 @@ def certified_medians(nodes: Nodes, tol: float) -> tuple[Array, Floats, Floats]:
     if not tol > 0.0:
         raise InputError(f"tol is {tol}, but must be positive.")
     if nodes.is_certain:
-        # Not kept: parts of the nodes would copy their points twice.
+        # Not stored as a statistic: slices of the nodes would copy their points twice.
         nothing = frozen(np.zeros(len(nodes)))
         return nodes.points, nothing, nothing
-    found: tuple[Array, Floats, Floats] = nodes.statistic(_STATISTIC.format(tol), lambda: _compute(nodes, tol))
-    return found
+    statistic: tuple[Array, Floats, Floats] = nodes.statistic(_STATISTIC.format(tol), lambda: _compute(nodes, tol))
+    return statistic
 
 
 def measured(nodes: Nodes) -> Nodes:
-    """The same nodes; medians and spreads are known from now on and travel with them."""
+    """The same nodes, with medians and spreads computed and stored."""
     certified_medians(nodes, SPREAD_TOL)
     return nodes
 
@@ -121,26 +121,26 @@ def _compute(nodes: Nodes, tol: float) -> tuple[Array, Floats, Floats]:
 
 
 def _huge_median(nodes: Nodes, node: int, tol: float) -> tuple[Floats, float, float]:
-    """Median of one node whose realizations all threads share; the same search, fed with summed parts."""
+    """Median of one node whose realizations all threads share; the same search, with sums over all threads."""
     d = nodes.n_features
     first, last = int(nodes.offsets[node]), int(nodes.offsets[node + 1])
     total = nodes.total_probabilities[node]
-    chances = nodes.probabilities[first:last]
+    probabilities = nodes.probabilities[first:last]
     median, work, state = np.empty(d), np.empty((kernels.N_ROWS, d)), np.empty(kernels.N_STATE)
     exact = kernels.huge_exact_median(nodes.points, nodes.probabilities, total, median, first, last)
-    base = nodes.points[exact if exact >= 0 else first + int(np.argmax(chances))].astype(np.float64)
+    base = nodes.points[exact if exact >= 0 else first + int(np.argmax(probabilities))].astype(np.float64)
     local = frozen(nodes.points[first:last] - base)
-    kernels.huge_begin(local, chances, total, work, state, last - first)
+    kernels.huge_begin(local, probabilities, total, work, state, last - first)
     if exact >= 0:
         kernels.huge_begin_on_base(work, state)
     for _ in range(MAX_EVALUATIONS):
-        out, row, distance = _summed_pull(local, chances, work[kernels.TRIAL : kernels.TRIAL + 1].copy())
+        out, row, distance = _summed_pull(local, probabilities, work[kernels.TRIAL : kernels.TRIAL + 1].copy())
         if kernels.huge_advance(local, total, tol, out, row, distance, work, state):
             break
     spread, lower = state[kernels.COST_HERE] / total, kernels.claimed(state[kernels.LOWER] / total, last - first)
     if exact >= 0:
-        # The middle of two even halves, unless rounding puts it at a worse place.
-        middle = _summed_pull(nodes.points[first:last], chances, median[None])[0][d + pull.COST] / total
+        # The middle of two even halves, unless rounding makes it worse.
+        middle = _summed_pull(nodes.points[first:last], probabilities, median[None])[0][d + pull.COST] / total
         if middle <= spread * (1.0 + kernels.EVEN):
             return median, middle, min(lower, middle)
     # A realization is copied to the bit.
@@ -150,7 +150,7 @@ def _huge_median(nodes: Nodes, node: int, tol: float) -> tuple[Floats, float, fl
 
 
 def _summed_pull(points: Array, probabilities: Array, center: Floats) -> tuple[Floats, int, float]:
-    """Pull at one center (1, d), number of the nearest realization and distance to it, made by all threads."""
+    """Pull at one center (1, d), index of the nearest realization and distance to it, computed by all threads."""
     pieces = _parallel.ranges(len(points), max(1, GRAIN // points.shape[1]))
     parts = np.array(_parallel.run(pull.part_pull, pieces, points, probabilities, center))
     nearest = parts[np.argmin(parts[:, -1])]

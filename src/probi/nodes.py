@@ -14,7 +14,7 @@ from probi._kernels import statistics
 from probi._notes import counted
 from probi._random import seed_of
 from probi.errors import InputError, InputWarning
-from probi.thinning import Thinned, ThinningBounds, allowed_realizations, thinned
+from probi.thinning import Thinned, ThinningBounds, allowed_realizations, thin
 from probi.validation import (
     as_floats,
     as_ids,
@@ -774,19 +774,14 @@ class Nodes:
         Nodes(5 nodes, 159 realizations (31 to 32 per node), 3 features, float64, mass 5)
         """
         most = allowed_realizations(max_realizations, epsilon)
-        found, nodes = self.thinned(most, seed_of(random_state) % 2**64, 0, return_bounds)
+        found, nodes = self._thin(most, seed_of(random_state) % 2**64, 0, return_bounds)
         if not return_bounds:
             return nodes
         return nodes, ThinningBounds(np.hypot(np.sqrt(found.variances), found.biases), found.moved)
 
-    def thinned(self, most: int, key: int, first: int, bounded: bool = False) -> tuple[Thinned, Self]:
-        """Result of :meth:`thin` and its nodes, for a random key and the number of the first node under it.
-
-        :meta private:
-        """
-        found = thinned(
-            self.points, self.probabilities, self.offsets, self.total_probabilities, most, key, first, bounded
-        )
+    def _thin(self, most: int, key: int, first: int, bounded: bool = False) -> tuple[Thinned, Self]:
+        """Result of :meth:`thin` and its nodes, for a random key and the number of the first node under it."""
+        found = thin(self.points, self.probabilities, self.offsets, self.total_probabilities, most, key, first, bounded)
         arrays = {name: frozen(getattr(found, name)) for name in ("points", "probabilities", "offsets")}
         arrays["total_probabilities"] = frozen(found.totals)
         return found, self._trusted(**self._parts() | arrays | {"statistics": {}})

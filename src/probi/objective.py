@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from probi import _parallel
 from probi._inputs import as_nodes
-from probi._kernels import assignment, candidates, geometry
+from probi._kernels import assignment as assignment_kernels
+from probi._kernels import candidates, geometry
 from probi._notes import counted
 from probi.errors import InputError
 from probi.nodes import Nodes
@@ -39,13 +40,13 @@ def expected_distances(nodes: Nodes | ArrayLike, centers: ArrayLike) -> Floats:
     nodes : Nodes or array-like
         What is clustered; arrays as in :func:`probi.solve`.
     centers : array-like of shape (k, n_features)
-        Places, from anywhere.
+        Any points.
 
     Returns
     -------
     ndarray of shape (n_nodes, k)
         ``sum_j p_ij |x_ij - c|``. A node that is absent with some probability has distance 0 then; divide by
-        ``nodes.total_probabilities`` for the distance given that it is there.
+        ``nodes.total_probabilities`` for the distance given that it is present.
 
     Examples
     --------
@@ -56,11 +57,13 @@ def expected_distances(nodes: Nodes | ArrayLike, centers: ArrayLike) -> Floats:
            [5., 0.]])
     """
     nodes = as_nodes(nodes)
-    places = check_centers(centers, nodes.n_features)
-    out = np.empty((len(nodes), len(places)))
-    # The work of a node grows with k, so ranges may be shorter than those of one pass over the data.
-    pieces = [(a + s, a + e) for a, b in nodes.pieces() for s, e in _parallel.ranges(b - a, -(-(b - a) // len(places)))]
-    _parallel.run(geometry.expected_distances, pieces, nodes.points, nodes.probabilities, nodes.offsets, places, out)
+    centers = check_centers(centers, nodes.n_features)
+    out = np.empty((len(nodes), len(centers)))
+    # The work per node grows with k, so ranges may be shorter than those of one pass over the data.
+    pieces = [
+        (a + s, a + e) for a, b in nodes.pieces() for s, e in _parallel.ranges(b - a, -(-(b - a) // len(centers)))
+    ]
+    _parallel.run(geometry.expected_distances, pieces, nodes.points, nodes.probabilities, nodes.offsets, centers, out)
     return out
 
 
@@ -72,12 +75,12 @@ def assign(nodes: Nodes | ArrayLike, centers: ArrayLike) -> NDArray[np.int32]:
     nodes : Nodes or array-like
         What is clustered; arrays as in :func:`probi.solve`.
     centers : array-like of shape (k, n_features)
-        Places, from anywhere.
+        Any points.
 
     Returns
     -------
     ndarray of shape (n_nodes,)
-        The argmin of each row of :func:`expected_distances`, found with about one exact distance a node.
+        The argmin of each row of :func:`expected_distances`, computed with about one exact distance per node.
 
     Examples
     --------
@@ -87,10 +90,10 @@ def assign(nodes: Nodes | ArrayLike, centers: ArrayLike) -> NDArray[np.int32]:
     array([0, 1], dtype=int32)
     """
     nodes = as_nodes(nodes)
-    places = check_centers(centers, nodes.n_features)
-    found = Assignment(nodes)
-    found.update(places, np.zeros(len(places)), exact=False)
-    return found.labels
+    centers = check_centers(centers, nodes.n_features)
+    assignment = Assignment(nodes)
+    assignment.update(centers, np.zeros(len(centers)), exact=False)
+    return assignment.labels
 
 
 def expected_cost(nodes: Nodes | ArrayLike, centers: ArrayLike) -> float:
@@ -101,7 +104,7 @@ def expected_cost(nodes: Nodes | ArrayLike, centers: ArrayLike) -> float:
     nodes : Nodes or array-like
         What is clustered; arrays as in :func:`probi.solve`.
     centers : array-like of shape (k, n_features)
-        Places, from anywhere.
+        Any points.
 
     Returns
     -------
@@ -116,21 +119,21 @@ def expected_cost(nodes: Nodes | ArrayLike, centers: ArrayLike) -> float:
     1.0
     """
     nodes = as_nodes(nodes)
-    places = check_centers(centers, nodes.n_features)
-    found = Assignment(nodes)
-    found.update(places, np.zeros(len(places)), exact=True)
-    return total_cost(nodes, found.nearest)
+    centers = check_centers(centers, nodes.n_features)
+    assignment = Assignment(nodes)
+    assignment.update(centers, np.zeros(len(centers)), exact=True)
+    return total_cost(nodes, assignment.nearest)
 
 
 def total_cost(nodes: Nodes, nearest: Floats) -> float:
-    """Sum of mass times expected distance, exactly rounded: it depends on no order of summation."""
+    """Sum of mass times expected distance, exactly rounded, so independent of the order of summation."""
     return math.fsum(nodes.mass * nearest)
 
 
 class TwoNearest(NamedTuple):
-    """The nearest and the next center of each node, with the expected distances to them, given that it is there.
+    """The nearest and the next center of each node, with the expected distances to them, given that it is present.
 
-    Where there is one center only, the next is -1, at an infinite distance.
+    With a single center, the next is -1, at an infinite distance.
     """
 
     labels: NDArray[np.int32]
@@ -145,7 +148,7 @@ def two_nearest(nodes: Nodes, centers: Floats) -> TwoNearest:
     labels, next_labels = np.empty(n, np.int32), np.empty(n, np.int32)
     nearest, following = np.empty(n), np.empty(n)
     _parallel.run(
-        assignment.two_nearest, nodes.pieces(), nodes.points, nodes.probabilities, nodes.offsets,
+        assignment_kernels.two_nearest, nodes.pieces(), nodes.points, nodes.probabilities, nodes.offsets,
         nodes.total_probabilities, nodes.gravity_centers, nodes.variances, centers, np.ascontiguousarray(centers.T),
         relative, slack + _slack_of(centers, relative), labels, nearest, next_labels, following,
     )  # fmt: skip
@@ -154,7 +157,7 @@ def two_nearest(nodes: Nodes, centers: Floats) -> TwoNearest:
 
 
 def _slack_of(centers: Floats, relative: float) -> float:
-    """Absolute rounding error of distances to centers, beside that of the nodes."""
+    """Absolute rounding error of distances due to the centers, in addition to that of the nodes."""
     return relative * math.sqrt(centers.shape[1]) * float(np.abs(centers).max())
 
 
@@ -165,7 +168,7 @@ class Assignment:
     ----------
     labels : ndarray of shape (n_nodes,), int32
     nearest : ndarray of shape (n_nodes,)
-        Expected distance to the own center, given that the node is there; an upper bound unless it was asked for.
+        Expected distance to the own center, given that the node is present; an upper bound unless ``exact``.
     other : ndarray of shape (n_nodes,)
         Lower bound of the distance to any other center.
     """
@@ -179,16 +182,16 @@ class Assignment:
         self._relative, self._slack = _margins(nodes)
 
     def update(self, centers: Floats, moves: Floats, exact: bool) -> int:
-        """Find the labels for centers that moved so far; return how many exact distances that took."""
+        """Find the labels for centers that have moved by ``moves``; return the number of exact distances computed."""
         nodes = self.nodes
         slack = self._slack + _slack_of(centers, self._relative)
-        found = _parallel.run(
-            assignment.reassign, self._pieces, nodes.points, nodes.probabilities, nodes.offsets,
+        evaluations = _parallel.run(
+            assignment_kernels.reassign, self._pieces, nodes.points, nodes.probabilities, nodes.offsets,
             nodes.total_probabilities, nodes.gravity_centers, nodes.variances, centers,
             np.ascontiguousarray(centers.T), _half_gaps(centers), moves, self._relative, slack, exact,
             self.labels, self.nearest, self.other,
         )  # fmt: skip
-        return sum(found)
+        return sum(evaluations)
 
 
 def _half_gaps(centers: Floats) -> Floats:
@@ -197,7 +200,7 @@ def _half_gaps(centers: Floats) -> Floats:
     if k == 1:
         return np.zeros(1)
     labels, nearest, second = np.empty(k, np.int32), np.empty(k), np.empty(k)
-    # Of all centers the nearest is the center itself, or one at the same place.
+    # The nearest of all centers is the center itself, or an equal one.
     _parallel.run(
         candidates.two_nearest, _parallel.ranges(k, 64), frozen(centers), centers, np.ascontiguousarray(centers.T),
         labels, nearest, second,
@@ -209,7 +212,7 @@ def _margins(nodes: Nodes) -> tuple[float, float]:
     """Relative and absolute rounding error that bounds must allow for, generous by a factor of two.
 
     A distance is a sum of d squares, an expected distance a sum of m distances, a center of gravity a sum of m
-    points: each addition may err by one unit in the last place of what it adds up.
+    points: each addition may err by one unit in the last place of its result.
     """
     longest = int(np.diff(nodes.offsets).max(initial=1))
     relative = float(np.finfo(np.float64).eps) * (nodes.n_features + longest + 8)

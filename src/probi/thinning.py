@@ -1,4 +1,4 @@
-"""Fewer realizations a node: step 5 of Lammersen, Schmidt and Sohler's coreset, by itself."""
+"""Fewer realizations per node: step 5 of Lammersen, Schmidt and Sohler's coreset, on its own."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probi import _parallel
-from probi._kernels import thinning
+from probi._kernels import thinning as kernels
 from probi.errors import InputError
 from probi.validation import check_count, check_share, max_allowed
 
 Array = NDArray[Any]
 
-# Candidates that are drawn for each realization that is kept. They add a quarter to the bound of the variance.
+# Candidates drawn per realization kept. They add a quarter to the bound of the variance.
 CANDIDATES = 4
 
-# With so many realizations a node, over the square of epsilon, the bound of the standard error is epsilon spreads: two
-# realizations for each group, whose costs may be twice their mean, and candidates add to that. The rest makes up for
-# spreads that are measured around a middle, up to 5 % above the smallest.
-MAX_A_SQUARE = 4.0 * (1.0 + 1.0 / CANDIDATES) * 1.05**2
+# With this many realizations per node, over the square of epsilon, the standard error is at most epsilon spreads: two
+# realizations per group, whose costs may be twice their mean, and candidates add to that. The last factor allows for
+# spreads measured around a middle, up to 5 % above the smallest.
+MAX_PER_SQUARE = 4.0 * (1.0 + 1.0 / CANDIDATES) * 1.05**2
 
-# Nodes that one thread takes at a time.
+# Nodes per task of a thread.
 STEP = 8
 
 
@@ -33,12 +33,11 @@ class ThinningBounds(NamedTuple):
     Attributes
     ----------
     standard_error : ndarray of shape (n_nodes,)
-        Bound of the root of the mean squared error, for any center that does not depend on what was drawn. Draws have
-        no bias; where nothing is drawn, because one realization is kept or those near to each other become one, the
-        bound is that of the bias.
+        Bound of the root mean squared error, for any center that does not depend on the draws. Draws are unbiased;
+        where nothing is drawn, because one realization is kept or near ones are merged, it bounds the bias.
     certified : ndarray of shape (n_nodes,)
         Bound for all centers at once: no less than the Wasserstein distance to the node as it was, and equal to it in
-        one dimension. In many dimensions far larger than what happens.
+        one dimension. In many dimensions far larger than the actual change.
 
     Examples
     --------
@@ -56,18 +55,18 @@ class ThinningBounds(NamedTuple):
 
 
 class ThinningTotals(NamedTuple):
-    """What thinning did to nodes, in sums over them.
+    """The effect of thinning, summed over nodes.
 
     Attributes
     ----------
     variance : float
-        Of the expected cost of any centers that were fixed before.
+        Of the expected cost of any centers that were fixed before thinning.
     bias : float
-        Bound of it where nothing was drawn, which so does not average out over nodes.
+        Bound of the bias where nothing was drawn, which does not average out over nodes.
     moved : float
         Certified: no centers' expected cost changed by more than this.
     spread_cost, lower_bound : float
-        By how much those sums were larger before.
+        By how much those sums were larger before thinning.
     """
 
     variance: float = 0.0
@@ -77,7 +76,7 @@ class ThinningTotals(NamedTuple):
     bias: float = 0.0
 
     def then(self, *each: Array) -> ThinningTotals:
-        """With more nodes, one after the other: how they come in batches must not change a bit."""
+        """Add more nodes, one after the other: the split into batches must not change a bit."""
         return ThinningTotals(
             *(float(np.add.accumulate(np.append(total, values))[-1]) for total, values in zip(self, each, strict=True))
         )
@@ -96,20 +95,20 @@ NOTHING_LOST = ThinningTotals()
 
 
 class Thinned(NamedTuple):
-    """Arrays of nodes with fewer realizations, and what that may have changed of each node's expected distances."""
+    """Arrays of nodes with fewer realizations, and how much each node's expected distances may have changed."""
 
     points: Array
     probabilities: Array
     offsets: Array
-    totals: Array  # (n_nodes,) total probabilities; as they were, but for rounding above 1
-    variances: Array  # (n_nodes,) bound of the variance, for any center that was fixed before
+    totals: Array  # (n_nodes,) total probabilities; unchanged, except for rounding above 1
+    variances: Array  # (n_nodes,) bound of the variance, for any center fixed before thinning
     biases: Array  # (n_nodes,) bound of the bias
     moved: Array  # (n_nodes,) certified for all centers at once
-    spreads: Array  # (n_nodes, 2) bounds of the spread before, from above and from below; -1 where nothing was lost
+    spreads: Array  # (n_nodes, 2) upper and lower bound of the spread before; -1 where nothing was lost
 
 
 def allowed_realizations(max_realizations: int | None, epsilon: float | None) -> int:
-    """How many realizations a node may keep, said in either way."""
+    """Number of realizations that a node may keep, from either parameter."""
     if (max_realizations is None) == (epsilon is None):
         raise InputError("Say either how many realizations a node may keep (max_realizations) or its error (epsilon).")
     if max_realizations is not None:
@@ -117,31 +116,41 @@ def allowed_realizations(max_realizations: int | None, epsilon: float | None) ->
         return int(max_realizations)
     check_share("epsilon", epsilon)
     assert epsilon is not None  # it is one of the two
-    # No fewer than one group leaves.
-    return max(2, math.ceil(MAX_A_SQUARE / float(epsilon) ** 2))
+    # One group keeps two.
+    return max(2, math.ceil(MAX_PER_SQUARE / float(epsilon) ** 2))
 
 
-def thinned(
-    points: Array, probabilities: Array, offsets: Array, totals: Array, most: int, key: int, first: int, bounded: bool
+def thin(
+    points: Array,
+    probabilities: Array,
+    offsets: Array,
+    totals: Array,
+    max_realizations: int,
+    key: int,
+    first: int,
+    bounded: bool,
 ) -> Thinned:
-    """Keep at most so many realizations of each node.
+    """Keep at most ``max_realizations`` per node.
 
-    ``key`` and the number of a node, counted from ``first``, tell its random numbers.
+    ``key`` and the index of a node, counted from ``first``, seed its random numbers.
     """
     sizes = np.diff(offsets)
     n, d = len(sizes), points.shape[1]
-    chosen = np.flatnonzero(sizes > most)
+    chosen = np.flatnonzero(sizes > max_realizations)
     if len(chosen) == 0:
         nothing = np.zeros(n)
         return Thinned(points, probabilities, offsets, totals, nothing, nothing, nothing, np.full((n, 2), -1.0))
-    # A sum of many rounded probabilities may be farther above 1 than that of a few.
-    totals = np.where((sizes > most) & (totals > max_allowed(1, probabilities.dtype)), 1.0, totals)
-    places, chances = np.empty((len(chosen), most, d), points.dtype), np.empty((len(chosen), most))
+    # A sum of many rounded probabilities may be further above 1 than that of a few.
+    totals = np.where((sizes > max_realizations) & (totals > max_allowed(1, probabilities.dtype)), 1.0, totals)
+    kept_points, kept_probabilities = (
+        np.empty((len(chosen), max_realizations, d), points.dtype),
+        np.empty((len(chosen), max_realizations)),
+    )
     kept, errors, spreads = np.empty(len(chosen), np.int64), np.zeros((len(chosen), 3)), np.empty((len(chosen), 2))
     numbers = (chosen + first).astype(np.uint64)
     _parallel.run(
-        thinning.thin, _parallel.ranges(len(chosen), STEP), points, probabilities, offsets, totals, chosen, numbers,
-        np.uint64(key), CANDIDATES * most, bounded, places, chances, kept, errors, spreads,
+        kernels.thin, _parallel.ranges(len(chosen), STEP), points, probabilities, offsets, totals, chosen, numbers,
+        np.uint64(key), CANDIDATES * max_realizations, bounded, kept_points, kept_probabilities, kept, errors, spreads,
     )  # fmt: skip
     new_sizes = sizes.copy()
     new_sizes[chosen] = kept
@@ -155,8 +164,8 @@ def thinned(
     is_whole = np.repeat(whole, new_sizes)
     from_whole = np.repeat(whole, sizes)
     out_points[is_whole], out_probabilities[is_whole] = points[from_whole], probabilities[from_whole]
-    used = np.arange(most) < kept[:, None]
-    out_points[~is_whole], out_probabilities[~is_whole] = places[used], chances[used]
+    used = np.arange(max_realizations) < kept[:, None]
+    out_points[~is_whole], out_probabilities[~is_whole] = kept_points[used], kept_probabilities[used]
     variances, biases, moved = np.zeros((3, n))
     variances[chosen], biases[chosen], moved[chosen] = errors.T
     all_spreads = np.full((n, 2), -1.0)
@@ -175,7 +184,7 @@ def _exact_distances(old: Array, p: Array, old_offsets: Array, new: Array, q: Ar
     owners, values, mass = owners[order], values[order], mass[order]
     sums = np.cumsum(mass)
     same = owners[1:] == owners[:-1]
-    # Each node's sum begins at 0 again.
+    # The sum restarts at 0 for each node.
     firsts = np.flatnonzero(np.concatenate([[True], ~same]))
     sums -= np.repeat(np.concatenate([[0.0], sums])[firsts], np.diff(np.append(firsts, len(sums))))
     areas = np.abs(sums[:-1]) * np.where(same, np.diff(values), 0.0)

@@ -15,7 +15,7 @@ from probi import Nodes, _parallel, expected_cost
 from probi.coreset import importance
 from probi.coreset.importance import reduce
 from probi.medians import CERTIFIED_MEDIANS, SPREAD_TOL, certified_medians
-from probi.solver.problem import capped
+from probi.solver.problem import capped_probabilities
 
 # Statistical tests have fixed seeds and allow so many standard errors: for right code and one number, one choice of
 # seeds in 15,000 would be red.
@@ -93,9 +93,9 @@ def cells_made(monkeypatch):
     make_cells = importance._cells
 
     def look(*arguments):
-        order, borders, cells = make_cells(*arguments)
+        order, cell_offsets, cells = make_cells(*arguments)
         seen.append(cells)
-        return order, borders, cells
+        return order, cell_offsets, cells
 
     monkeypatch.setattr(importance, "_cells", look)
     return seen
@@ -106,7 +106,7 @@ def test_each_cell_keeps_its_mass(cells_made):
     for seed in range(10):
         coreset = reduced(some, 200, 5, seed)
         cells = cells_made[-1]
-        assert cells.max() + 1 == importance.CELLS_A_CLUSTER * 5
+        assert cells.max() + 1 == importance.CELLS_PER_CLUSTER * 5
         assert_allclose(np.bincount(cells[coreset.ids], coreset.mass), np.bincount(cells, some.mass), rtol=1e-12)
 
 
@@ -282,7 +282,7 @@ def test_the_choice_does_not_depend_on_place_and_scale(change, m):
 @pytest.mark.parametrize("m", [1, 4])
 def test_bits_do_not_depend_on_the_number_of_threads(m, monkeypatch):
     monkeypatch.setattr(importance, "GRAIN", 1 << 10)
-    monkeypatch.setattr(importance, "ROWS_AT_ONCE", 100)
+    monkeypatch.setattr(importance, "ROWS_PER_TASK", 100)
     X, _ = blobs(n=3000, k=6, m=m)
     found = []
     for n_jobs in (1, 2, 3):
@@ -318,7 +318,7 @@ def test_medians_and_spreads_travel_with_the_nodes(dtype):
     assert_array_equal(coreset.mass, coreset.weights * coreset.total_probabilities)
 
 
-# -- chances ----------------------------------------------------------------------------------------------------------
+# -- inclusion probabilities ------------------------------------------------------------------------------------------
 
 
 def test_importance_is_the_sum_of_three_shares():
@@ -336,21 +336,21 @@ def test_importance_is_the_sum_of_three_shares():
 
 @given(st.lists(st.one_of(st.integers(0, 9), st.integers(0, 10**9)), min_size=1, max_size=30), st.integers(1, 30))
 def test_capped_chances_match_the_definition(scores, size):
-    kept, chances = capped(np.array(scores, float), size)
+    kept, inclusion = capped_probabilities(np.array(scores, float), size)
     expected = naive.capped_chances(scores, size)
     assert_array_equal(kept, [chance == 1 for chance in expected])
-    assert_allclose(kept + chances, [float(chance) for chance in expected], rtol=1e-12)
-    assert (chances[kept] == 0.0).all()
+    assert_allclose(kept + inclusion, [float(chance) for chance in expected], rtol=1e-12)
+    assert (inclusion[kept] == 0.0).all()
 
 
 @given(st.lists(st.floats(1e-9, 1e9), min_size=3, max_size=40), st.data())
 def test_capped_chances_sum_to_the_size_and_go_by_score(scores, data):
     size = data.draw(st.integers(1, len(scores) - 1))
     scores = np.array(scores)
-    kept, chances = capped(scores, size)
-    assert_allclose(kept.sum() + chances.sum(), size, rtol=1e-12)
-    assert (chances < 1.0 + 1e-12).all()
-    ratios = chances[~kept] / scores[~kept]
+    kept, inclusion = capped_probabilities(scores, size)
+    assert_allclose(kept.sum() + inclusion.sum(), size, rtol=1e-12)
+    assert (inclusion < 1.0 + 1e-12).all()
+    ratios = inclusion[~kept] / scores[~kept]
     assert_allclose(ratios, ratios[:1].repeat(len(ratios)), rtol=1e-12)
     if kept.any() and not kept.all():
         assert scores[kept].min() >= scores[~kept].max()
@@ -358,7 +358,7 @@ def test_capped_chances_sum_to_the_size_and_go_by_score(scores, data):
 
 def test_capped_leaves_scores_alone():
     scores = np.array([9.0, 1.0, 2.0])
-    capped(scores, 2)
+    capped_probabilities(scores, 2)
     assert_array_equal(scores, [9.0, 1.0, 2.0])
 
 
@@ -366,8 +366,8 @@ def test_capped_leaves_scores_alone():
 @pytest.mark.parametrize("make", [certain, uncertain])
 def test_parts_are_one_set_of_nodes(make, cuts):
     some = make(300)
-    borders = [0, *cuts, 300]
-    parts = [some[a:b] for a, b in itertools.pairwise(borders)]
+    cell_offsets = [0, *cuts, 300]
+    parts = [some[a:b] for a, b in itertools.pairwise(cell_offsets)]
     whole, found = (reduce(given, 40, 2, np.random.default_rng(3)) for given in ([some], parts))
     assert found == whole
     assert found.magnitude == whole.magnitude

@@ -147,7 +147,7 @@ def test_a_finer_precision_looks_for_the_median_itself():
 def test_only_what_is_drawn_is_looked_at():
     """With the sums at hand a median costs the same however many realizations there are: others are not even read."""
     some = dense(n=1, m=4000)
-    sums = kumar.cumulated(some)
+    sums = kumar.cumulative_probabilities(some)
     uniforms = rng().random(4 + 32)
     drawn = np.unique(np.searchsorted(sums, uniforms * sums[-1], side="right"))
     points = np.full_like(some.points, np.nan)

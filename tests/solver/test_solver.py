@@ -293,7 +293,7 @@ def swap_search(n=120, k=5, number=0):
     rng = np.random.default_rng(number)
     some = Nodes.from_points(rng.normal(size=(n, 2)), rng.integers(0, 4, size=n).astype(float))
     problem = Problem.of(some)
-    return problem, Swaps(problem, some.points[:k].astype(float), np.random.default_rng(number + 1), least_gain=1e-5)
+    return problem, Swaps(problem, some.points[:k].astype(float), np.random.default_rng(number + 1), min_gain=1e-5)
 
 
 def predicted_changes(search, problem):
@@ -308,7 +308,7 @@ def predicted_changes(search, problem):
 @pytest.mark.parametrize("k", [1, 2, 5, 11])
 def test_the_change_a_swap_would_make_is_foretold(k):
     problem, search = swap_search(k=k)
-    place, column, leaving, _ = search._promising()
+    place, column, leaving, _ = search._best_swap()
     changes = predicted_changes(search, problem)
     swapped = search.centers.copy()
     swapped[leaving] = place
@@ -319,7 +319,7 @@ def test_the_change_a_swap_would_make_is_foretold(k):
 
 def test_every_swap_is_foretold():
     problem, search = swap_search(k=4)
-    search._promising()
+    search._best_swap()
     changes = predicted_changes(search, problem)
     cost = expected_cost(problem.nodes, search.centers)
     for column in range(changes.shape[0]):
@@ -333,7 +333,7 @@ def test_every_swap_is_foretold():
 
 def test_the_assignment_after_a_swap_is_right():
     problem, search = swap_search(k=6, number=3)
-    place, column, leaving, _ = search._promising()
+    place, column, leaving, _ = search._best_swap()
     found = search._assignment(column, leaving)
     centers = search.centers.copy()
     centers[leaving] = place
@@ -366,6 +366,6 @@ def test_swaps_leave_a_trap_that_rounds_do_not():
     lloyd = Lloyd(problem.nodes, trapped)
     for _ in range(50):
         one_round(problem, lloyd)
-    search = Swaps(problem, lloyd.centers, np.random.default_rng(0), least_gain=1e-5)
+    search = Swaps(problem, lloyd.centers, np.random.default_rng(0), min_gain=1e-5)
     search.run(patience=5)
     assert search.cost < 0.2 * lloyd.cost

@@ -1,4 +1,4 @@
-"""The default reduce: cells that lie together, importance of each node, a systematic sample, exact masses."""
+"""The default reduce: compact cells, an importance per node, a systematic sample, exact masses."""
 
 from collections.abc import Sequence
 
@@ -10,27 +10,27 @@ from probi._kernels import tree as kernels
 from probi.coreset.preset import Preset
 from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import GRAIN, Nodes
-from probi.solver.problem import capped, draw
+from probi.solver.problem import capped_probabilities, draw
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# Cells for each cluster. Two to eight give the same error within its noise; with one, small clusters share a cell.
-CELLS_A_CLUSTER = 4
+# Two to eight cells per cluster give the same error within its noise; with one, small clusters share a cell.
+CELLS_PER_CLUSTER = 4
 
-# Fewest picks for each cell on average. A third of all go by mass alone, the same number to every cell, so this keeps
-# at least two for each: none is left without a node that stands for it.
-PICKS_A_CELL = 8
+# Minimum of the mean number of picks per cell. A third of all picks go by mass alone, the same number to every cell, so
+# each gets at least two: every cell is represented.
+PICKS_PER_CELL = 8
 
-# Nodes whose coordinates are looked at to find a typical place.
+# Nodes whose coordinates determine a typical location.
 N_TYPICAL = 255
 
-# Rows that a thread takes down the tree at once.
-ROWS_AT_ONCE = 1 << 13
+# Rows that a thread passes down the tree at a time.
+ROWS_PER_TASK = 1 << 13
 
 
 # In summaries up to this size a leaf has eight times as many nodes, in larger ones four times: larger leaves mean fewer
-# levels, less error and less work, but more nodes that wait in the buffer.
+# levels, less error and less work, but more nodes waiting in the buffer.
 SMALL_SIZE = 1 << 13
 
 
@@ -50,13 +50,13 @@ class ImportanceSampling(Preset):
 
 
 def reduce(parts: Sequence[Nodes], size: int, n_clusters: int, rng: np.random.Generator) -> Nodes:
-    """Choose exactly ``size`` of the more nodes of all parts, with weights that keep the mass of each cell.
+    """Choose exactly ``size`` nodes of all parts, with weights that keep the mass of each cell.
 
-    Nodes stand here as points, their medians lifted by their spreads (:meth:`probi.solver.problem.Problem.lifted`):
-    the chance to be chosen may be anything, as long as weights make up for it. It is a sum of three shares: in the cost
-    of all, in the mass of the own cell and in the cost of the own cell, as for sensitivities (Feldman and Langberg).
-    Nodes that would be chosen more than once are kept as they are. Only the chosen ones are put together: the
-    realizations of all would take as much memory again.
+    Nodes are represented by points, their medians lifted by their spreads
+    (:meth:`probi.solver.problem.Problem.lifted`): any inclusion probabilities will do, as long as weights compensate.
+    They are proportional to a sum of three shares: of the total cost, of the mass of the own cell and of the cost of
+    the own cell, as for sensitivities (Feldman and Langberg). Nodes that would be chosen more than once are kept as
+    they are. Only the chosen nodes are concatenated: the realizations of all would take as much memory again.
     """
     mass = np.concatenate([part.mass for part in parts])
     used = np.flatnonzero(mass > 0.0)
@@ -64,40 +64,40 @@ def reduce(parts: Sequence[Nodes], size: int, n_clusters: int, rng: np.random.Ge
         nodes = Nodes.concat(parts)
         return nodes if len(used) == len(nodes) else nodes.take(used)
     rows = _rows(parts)
-    n_cells = max(1, min(CELLS_A_CLUSTER * n_clusters, size // PICKS_A_CELL))
-    order, borders, cells = _cells(rows, mass, used, size, n_cells, rng)
-    scores = _importance(rows, mass, parts[0].n_features, order, borders, cells)
-    kept, chances = capped(scores, size)
+    n_cells = max(1, min(CELLS_PER_CLUSTER * n_clusters, size // PICKS_PER_CELL))
+    order, cell_offsets, cells = _cells(rows, mass, used, size, n_cells, rng)
+    scores = _importance(rows, mass, parts[0].n_features, order, cell_offsets, cells)
+    kept, inclusion = capped_probabilities(scores, size)
     picked = kept.copy()
     if kept.sum() < size:
-        kernels.walk(chances, order, rng.random(), size - int(kept.sum()), picked)
+        kernels.walk(inclusion, order, rng.random(), size - int(kept.sum()), picked)
     chosen = np.flatnonzero(picked)
-    rest: Floats = np.bincount(cells, np.where(kept, 0.0, mass), len(borders) - 1).astype(np.float64, copy=False)
-    factors = _factors(mass[chosen], cells[chosen], kept[chosen], chances[chosen], rest)
-    return _taken(parts, chosen, factors)
+    rest: Floats = np.bincount(cells, np.where(kept, 0.0, mass), len(cell_offsets) - 1).astype(np.float64, copy=False)
+    factors = _factors(mass[chosen], cells[chosen], kept[chosen], inclusion[chosen], rest)
+    return _take(parts, chosen, factors)
 
 
-def _taken(parts: Sequence[Nodes], chosen: Indices, factors: Floats) -> Nodes:
-    """Nodes with these numbers in all parts together, their weights multiplied."""
-    borders = np.cumsum([0] + [len(part) for part in parts])
-    at = np.searchsorted(chosen, borders)
-    found = []
-    for part, start, first, last in zip(parts, borders, at, at[1:], strict=False):
+def _take(parts: Sequence[Nodes], chosen: Indices, factors: Floats) -> Nodes:
+    """Take nodes by their indices in the concatenated parts, and multiply their weights."""
+    offsets = np.cumsum([0] + [len(part) for part in parts])
+    at = np.searchsorted(chosen, offsets)
+    taken = []
+    for part, start, first, last in zip(parts, offsets, at, at[1:], strict=False):
         if first < last:
             index = chosen[first:last] - start
-            found.append(part.take(index).with_weights(part.weights[index] * factors[first:last]))
-    return Nodes.concat(found)
+            taken.append(part.take(index).with_weights(part.weights[index] * factors[first:last]))
+    return Nodes.concat(taken)
 
 
 def _rows(parts: Sequence[Nodes]) -> Floats:
-    """Nodes as rows, relative to a typical place and scaled to at most 1, so that no scale or shift matters.
+    """Nodes as rows, relative to a typical location and scaled to at most 1, so that no scale or shift matters.
 
-    Not float32, although they only decide who is likely to be chosen: of two groups that are 10^9 times as far apart as
-    each is wide, one would have no structure left.
+    Not float32, although they only decide inclusion probabilities: of two groups 10^9 times as far apart as each is
+    wide, one would lose all structure.
     """
-    known = [certified_medians(part, SPREAD_TOL) for part in parts]
-    medians = np.concatenate([found[0] for found in known])
-    spreads = np.concatenate([found[1] for found in known])
+    statistics = [certified_medians(part, SPREAD_TOL) for part in parts]
+    medians = np.concatenate([of_part[0] for of_part in statistics])
+    spreads = np.concatenate([of_part[1] for of_part in statistics])
     n, d = medians.shape
     base = np.median(medians[:: 1 + n // N_TYPICAL].astype(np.float64), axis=0)
     pieces = _parallel.ranges(n, 1 + GRAIN // d)
@@ -111,40 +111,40 @@ def _rows(parts: Sequence[Nodes]) -> Floats:
 
 
 def _cells(
-    rows: Floats, mass: Floats, used: Indices, n_looked_at: int, most: int, rng: np.random.Generator
+    rows: Floats, mass: Floats, used: Indices, sample_size: int, max_cells: int, rng: np.random.Generator
 ) -> tuple[Indices, Indices, NDArray[np.int32]]:
-    """Rows in an order in which neighbours are close, where cells begin in it, and the cell of each row.
+    """Order of the rows in which neighbours are close, offsets of the cells in it, and the cell of each row.
 
-    The tree is grown over some of the rows, drawn by mass but each at most once: one of a huge mass must leave some to
-    the others. All rows descend it.
+    The tree is grown over a sample of the rows, drawn by mass but each at most once, so that a huge mass does not fill
+    it. All rows descend the tree.
     """
-    drawn, times = _drawn_once(mass[used], n_looked_at, rng)
+    drawn, times = _draw_once(mass[used], sample_size, rng)
     some, m = used[drawn], len(drawn)
     features, thresholds, firsts = np.empty(2 * m, np.uint64), np.empty(2 * m), np.empty(2 * m, np.uint64)
     leaf_of, cell_of, leaves = np.empty(2 * m, np.int32), np.empty(m, np.int32), np.empty(len(rows), np.int32)
-    n_leaves, n_cells = kernels.grow(rows, times, some, most, features, thresholds, firsts, leaf_of, cell_of)
-    pieces = _parallel.ranges(len(rows), ROWS_AT_ONCE)
+    n_leaves, n_cells = kernels.grow(rows, times, some, max_cells, features, thresholds, firsts, leaf_of, cell_of)
+    pieces = _parallel.ranges(len(rows), ROWS_PER_TASK)
     _parallel.run(kernels.descend, pieces, rows, features, thresholds, firsts, leaf_of, leaves)
-    borders, order, cells = (
+    cell_offsets, order, cells = (
         np.empty(n_cells + 1, np.int64),
         np.empty(len(used), np.int64),
         np.zeros(len(rows), np.int32),
     )
-    kernels.sort_by_leaf(leaves, used, cell_of[:n_leaves], borders, order, cells)
-    return order, borders, cells
+    kernels.sort_by_leaf(leaves, used, cell_of[:n_leaves], cell_offsets, order, cells)
+    return order, cell_offsets, cells
 
 
-def _drawn_once(mass: Floats, n: int, rng: np.random.Generator) -> tuple[Indices, Floats]:
-    """About ``n`` different indices in rising order, drawn by mass, and how many draws each stands for.
+def _draw_once(mass: Floats, n: int, rng: np.random.Generator) -> tuple[Indices, Floats]:
+    """Draw about ``n`` distinct indices by mass, in ascending order; also how many draws each stands for.
 
-    Those that are sure to be drawn stand for their mass, but all of them together for no more than the others.
+    Those drawn with certainty stand for their mass, but all of them together for no more than the others.
     """
-    kept, chances = capped(mass, n)
+    kept, inclusion = capped_probabilities(mass, n)
     n_draws = n - int(kept.sum())
     times = np.where(kept, 1.0, 0.0)
-    if n_draws and chances.any():
+    if n_draws and inclusion.any():
         strata = (np.arange(n_draws) + rng.random(n_draws)) / n_draws
-        times[draw(chances, strata)] = 1.0
+        times[draw(inclusion, strata)] = 1.0
         heavy = mass[kept] / mass[~kept].sum() * n_draws
         times[kept] = np.maximum(1.0, heavy * min(1.0, n_draws / max(heavy.sum(), 1.0)))
     drawn = np.flatnonzero(times)
@@ -152,33 +152,35 @@ def _drawn_once(mass: Floats, n: int, rng: np.random.Generator) -> tuple[Indices
 
 
 def _importance(
-    rows: Floats, mass: Floats, n_space: int, order: Indices, borders: Indices, cells: NDArray[np.int32]
+    rows: Floats, mass: Floats, n_space: int, order: Indices, cell_offsets: Indices, cells: NDArray[np.int32]
 ) -> Floats:
-    """Number that the chance of each node to be chosen goes by."""
-    n_cells = len(borders) - 1
+    """Importance of each node, to which its inclusion probability is proportional."""
+    n_cells = len(cell_offsets) - 1
     distances, masses, costs = np.zeros(len(rows)), np.empty(n_cells), np.empty(n_cells)
     pieces = _parallel.ranges(n_cells, max(1, n_cells * GRAIN // rows.size))
-    _parallel.run(kernels.measure, pieces, rows, mass, n_space, order, borders, distances, masses, costs)
+    _parallel.run(kernels.measure, pieces, rows, mass, n_space, order, cell_offsets, distances, masses, costs)
     by_cost = np.zeros(n_cells)
-    # Without any cost (all nodes of the cell at one point) there is nothing to share.
+    # A cell without cost (all nodes at one point) has none to share.
     costly = costs > 0.0
     if costly.any():
         by_cost[costly] = 1.0 / costs.sum() + 1.0 / (n_cells * costs[costly])
     by_mass = 1.0 / (n_cells * masses)
     scores = np.empty(len(rows))
-    pieces = _parallel.ranges(len(rows), ROWS_AT_ONCE)
+    pieces = _parallel.ranges(len(rows), ROWS_PER_TASK)
     _parallel.run(kernels.importance, pieces, mass, distances, cells, by_mass, by_cost, scores)
     return scores
 
 
-def _factors(mass: Floats, cells: NDArray[np.int32], kept: NDArray[np.bool_], chances: Floats, rest: Floats) -> Floats:
-    """What the weights of the chosen are multiplied with, so that each cell keeps its mass.
+def _factors(
+    mass: Floats, cells: NDArray[np.int32], kept: NDArray[np.bool_], inclusion: Floats, rest: Floats
+) -> Floats:
+    """Factors for the weights of the chosen nodes, so that each cell keeps its mass.
 
     Kept nodes stand for themselves, the others for the rest of the cell; if none of them was chosen, the kept ones
-    share it. The rest was summed up by itself: as a difference it would vanish beside one huge mass.
+    share it. The rest is summed separately: as a difference it would vanish next to one huge mass.
     """
     factors = np.ones(len(mass))
-    factors[~kept] = 1.0 / chances[~kept]
+    factors[~kept] = 1.0 / inclusion[~kept]
     heavy = np.bincount(cells[kept], mass[kept], minlength=len(rest))
     sampled = np.bincount(cells[~kept], mass[~kept] * factors[~kept], minlength=len(rest))
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,4 +1,4 @@
-"""Kumar, Sabharwal and Sen's 1-median by sampling: constant time a node, however many realizations it has."""
+"""Kumar, Sabharwal and Sen's 1-median by sampling: constant time per node, however many realizations it has."""
 
 import math
 from typing import Any
@@ -12,21 +12,21 @@ from probi.nodes import Nodes
 
 Floats = NDArray[np.float64]
 
-# The precision that the paper asks for.
+# The precision that the paper requires.
 PRECISION = 0.9
 
 # Realizations that span the candidates, and those that judge them, over the square of the precision. The original
-# proves that a constant number of both is enough, but its constants are not at hand. These are 4 and 32 at the paper's
+# proves that a constant number of both suffices, but its constants are not available. These are 4 and 32 at the paper's
 # precision; the cost was then 1.05 times the smallest on the mean of Covertype's nodes (1.06: Beijing's air) and above
-# the 1 + 0.9 that is asked for in 4 of 10,000 cases. Between two points whose chances differ so little that the wrong
-# one costs 1 + precision times as much, the judges err once in 30 times.
+# the 1 + 0.9 that is asked for in 4 of 10,000 cases. Between two points whose probabilities are such that the wrong one
+# costs 1 + precision times as much, the judges err once in 30 times.
 SPANNING, JUDGING = 3.2, 25.6
 
 # Share of the precision that one repetition keeps in three of four cases, by measure (it fails in 23 % of cases where
 # the wrong one of two points costs just too much); the rest is what those that judge between repetitions may miss.
 KEPT_BY_ONE = 1.0 / 3.0
 
-# Random numbers that are made at once.
+# Random numbers generated at a time.
 MAX_NUMBERS = 1 << 22
 
 
@@ -50,8 +50,8 @@ def n_last_judges(precision: float, n_repetitions: int) -> int:
     return math.ceil(2.0 / q**2 * (math.log(n_repetitions) + (n_repetitions + 1) * math.log(2.0)))
 
 
-def cumulated(nodes: Nodes) -> Floats:
-    """Sums of the probabilities of each node up to and with a realization: what realizations are drawn by."""
+def cumulative_probabilities(nodes: Nodes) -> Floats:
+    """Running sums of the probabilities within each node, by which realizations are drawn."""
     sums = np.empty(nodes.n_realizations)
     _parallel.run(sampled_median.cumulate, nodes.pieces(), nodes.probabilities, nodes.offsets, sums)
     return sums
@@ -71,13 +71,13 @@ def kumar_medians(
     exponential in 1 / precision. Candidates here are the means of all subsets of four drawn realizations and, where
     more are drawn, the end of some of Weiszfeld's steps on them, which stays in their span. Others judge them.
 
-    Repetitions have nothing in common, so none of them keeps a third of the precision in 4 ** -n_repetitions of all
-    cases, if one alone fails to in at most a quarter of them (this is measured, not proved). New judges then choose
-    among them (:func:`n_last_judges`). Together they fail in at most 2 ** -n_repetitions of all cases.
+    Repetitions are independent, so all of them miss a third of the precision in 4 ** -n_repetitions of all cases, if
+    one alone misses it in at most a quarter of them (this is measured, not proved). New judges then choose among them
+    (:func:`n_last_judges`). Together they fail in at most 2 ** -n_repetitions of all cases.
 
-    ``sums`` are those of :func:`cumulated`, where they are known: the only part that looks at every realization.
+    ``sums`` are those of :func:`cumulative_probabilities`, if known: the only step that reads every realization.
     """
-    sums = cumulated(nodes) if sums is None else sums
+    sums = cumulative_probabilities(nodes) if sums is None else sums
     n_spanning, n_judging = n_drawn(precision)
     n_numbers = n_repetitions * (n_spanning + n_judging) + n_last_judges(precision, n_repetitions)
     medians = np.empty((len(chosen), nodes.n_features))

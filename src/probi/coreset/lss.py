@@ -1,7 +1,7 @@
-"""Algorithm 1 of the paper: the coreset of Lammersen, Schmidt and Sohler (2012), with a promise instead of a size.
+"""Algorithm 1 of the paper: the coreset of Lammersen, Schmidt and Sohler (2012), with an error bound instead of a size.
 
-Five steps, each a function here. The primary source is not at hand, so the proof is ours: it stands in
-``docs/how-it-works/theory.md``, and the number of draws is the smallest for which it holds.
+Five steps, each a function here. The primary source is not available, so the proof is ours: see
+``docs/how-it-works/theory.md``. The number of draws is the smallest for which it holds.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ N_CANDIDATES = 1 << 16
 # Nodes with no more realizations stay as they are in step 5.
 FEW_REALIZATIONS = 64
 
-# A coreset of this kind has no size before it is there. A leaf is four times what buckets would hold if a coreset of so
-# many nodes had eight of them per cluster: enough to be reduced.
+# The size of such a coreset is unknown in advance. A leaf is four times what its buckets would hold if TYPICAL_NODES
+# nodes had eight of them per cluster: enough to be reduced.
 TYPICAL_NODES, BUCKETS_PER_CLUSTER = 1 << 16, 8
 
-# Centers that the bicriteria solver finds for each cluster: D-sampling of 2 k is a constant approximation with constant
+# Centers per cluster of the bicriteria solver: D-sampling of 2 k is a constant approximation with constant
 # probability (Wei, 2016).
-CENTERS_A_CLUSTER = 2
+CENTERS_PER_CLUSTER = 2
 
 
 class Promise(NamedTuple):
@@ -61,29 +61,29 @@ class Promise(NamedTuple):
 
     @classmethod
     def checked(cls, epsilon: Any, delta: Any) -> Promise:
-        """Return a promise, or raise on numbers that make none."""
+        """Return a promise, or raise on invalid numbers."""
         check_share("epsilon", epsilon)
         check_share("delta", delta)
         return cls(float(epsilon), float(delta))
 
     def share(self, *numbers: int) -> Promise:
-        """What a coreset must promise that is one of many, so that all of them together keep this promise.
+        """Promise of one coreset among many, such that all of them together keep this promise.
 
-        The numbers, from 0 on, say which one it is; the first is its level. Shares fall with the square of each number
+        The numbers, from 0 on, identify it; the first is its level. Shares fall with the square of each number
         + 1, whose inverses sum to pi ** 2 / 6. Errors of the levels above each other multiply, failures of all add up.
         """
         shares = [6.0 / (math.pi * (number + 1)) ** 2 for number in numbers]
         return Promise(math.log1p(self.epsilon) * shares[0], self.delta * math.prod(shares))
 
     def step(self) -> Promise:
-        """What each of the steps must promise.
+        """Promise of each step.
 
         Two of them err, one on top of the other: (1 + e)(1 + e) - 1 is epsilon. Four of them may fail.
         """
         return Promise(math.sqrt(1.0 + self.epsilon) - 1.0, self.delta / 4.0)
 
     def planned_draws(self, n: int, n_clusters: int) -> int:
-        """Draws from each bucket of n things that a leaf is made for; fewer are needed, as a rule."""
+        """Draws per bucket of n items for which a leaf is sized; usually fewer are needed."""
         e = math.sqrt(1.0 + self.epsilon) - 1.0
         return math.ceil((n_clusters * math.log(n) - math.log(self.delta / 2.0)) / e**2)
 
@@ -202,9 +202,9 @@ def reduce(parts: Sequence[Nodes], n_clusters: int, promise: Promise, rng: np.ra
     if len(nodes) == 0:
         return nodes
     step = promise.step()
-    medians, bucket_of, n_draws = bucketed(nodes, n_clusters, step, rng)
+    medians, bucket_of, n_draws = make_buckets(nodes, n_clusters, step, rng)
     chosen, masses = sample(bucket_of, int(bucket_of.max()) + 1, n_draws, nodes.mass, rng)
-    # A factor, so that a node that stands for itself keeps its weight to the bit.
+    # A factor, so that a node that represents only itself keeps its weight to the bit.
     coreset = nodes.take(chosen).with_weights(nodes.weights[chosen] * (masses / nodes.mass[chosen]))
     each = Promise(step.epsilon, step.delta / len(coreset))
     return reduce_distributions(coreset, medians[chosen], each, rng, n_candidates(nodes))
@@ -215,8 +215,8 @@ def n_candidates(nodes: Nodes) -> int:
     return max(len(nodes), N_CANDIDATES)
 
 
-def bucketed(nodes: Nodes, n_clusters: int, step: Promise, rng: np.random.Generator) -> tuple[Floats, Indices, int]:
-    """Medians of nodes, their buckets, and how many draws it takes from each: steps 1 to 3."""
+def make_buckets(nodes: Nodes, n_clusters: int, step: Promise, rng: np.random.Generator) -> tuple[Floats, Indices, int]:
+    """Steps 1 to 3: medians of the nodes, their buckets, and the number of draws per bucket."""
     medians, spreads = approximate_medians(nodes, step, rng)
     centers = bicriteria_centers(Nodes.from_points(medians, nodes.mass), n_clusters, step, rng)
     bucket_of, radii = partition(medians, spreads, nodes.mass, centers)
@@ -241,39 +241,39 @@ def approximate_medians(nodes: Nodes, promise: Promise, rng: np.random.Generator
     return medians, expected / nodes.total_probabilities
 
 
-def bicriteria_centers(places: Nodes, n_clusters: int, promise: Promise, rng: np.random.Generator) -> Floats:
+def bicriteria_centers(points: Nodes, n_clusters: int, promise: Promise, rng: np.random.Generator) -> Floats:
     """Step 2: more centers than clusters, at some times the smallest cost; best of log2(1 / delta) repetitions."""
-    best, lowest = np.empty((0, places.n_features)), np.inf
+    best, lowest = np.empty((0, points.n_features)), np.inf
     for _ in range(math.ceil(-math.log2(promise.delta))):
-        centers = _centers_by_sample(places, CENTERS_A_CLUSTER * n_clusters, rng)
-        cost = float((places.mass * _nearest(places, centers).nearest).sum())
+        centers = _centers_by_sample(points, CENTERS_PER_CLUSTER * n_clusters, rng)
+        cost = float((points.mass * _nearest(points, centers).nearest).sum())
         if cost < lowest:
             best, lowest = centers, cost
     return best
 
 
-def _centers_by_sample(places: Nodes, n_centers: int, rng: np.random.Generator) -> Floats:
-    """Indyk's speed-up (1999): solve a sample of about sqrt(k n), then the places that are far from its centers."""
-    n = len(places)
+def _centers_by_sample(points: Nodes, n_centers: int, rng: np.random.Generator) -> Floats:
+    """Indyk's speed-up (1999): solve a sample of about sqrt(k n), then the points far from its centers."""
+    n = len(points)
     size = math.ceil(math.sqrt(n_centers * n * math.log(max(n, 2))))
     if 2 * size >= n:
-        return seed(Problem.of(places), n_centers, rng)
-    times = np.bincount(draw(places.mass, rng.random(size)), minlength=n)
+        return seed(Problem.of(points), n_centers, rng)
+    times = np.bincount(draw(points.mass, rng.random(size)), minlength=n)
     drawn = np.flatnonzero(times)
-    sampled = places.take(drawn).with_weights(times[drawn].astype(np.float64))
+    sampled = points.take(drawn).with_weights(times[drawn].astype(np.float64))
     first = seed(Problem.of(sampled), n_centers, rng)
-    # What a sample can miss, by its size: the farthest k ln(n) / size of all mass.
-    order = np.argsort(-_nearest(places, first).nearest, kind="stable")
-    share = np.cumsum(places.mass[order]) / places.mass.sum()
+    # A sample of this size can miss the farthest k ln(n) / size of all mass.
+    order = np.argsort(-_nearest(points, first).nearest, kind="stable")
+    share = np.cumsum(points.mass[order]) / points.mass.sum()
     far = order[: 1 + np.searchsorted(share, n_centers * math.log(n) / size)]
-    second = seed(Problem.of(places.take(np.sort(far))), n_centers, rng)
+    second = seed(Problem.of(points.take(np.sort(far))), n_centers, rng)
     return np.concatenate([first, second])
 
 
-def _nearest(places: Nodes, centers: Floats) -> Assignment:
-    found = Assignment(places)
-    found.update(centers, np.zeros(len(centers)), exact=True)
-    return found
+def _nearest(points: Nodes, centers: Floats) -> Assignment:
+    assignment = Assignment(points)
+    assignment.update(centers, np.zeros(len(centers)), exact=True)
+    return assignment
 
 
 def partition(medians: Floats, spreads: Floats, mass: Floats, centers: Floats) -> tuple[Indices, Floats]:
@@ -281,19 +281,19 @@ def partition(medians: Floats, spreads: Floats, mass: Floats, centers: Floats) -
 
     As in the paper's own algorithm; its R is a share of the mean cost, and rings go on as far as there are nodes.
     """
-    found = _nearest(Nodes.from_points(medians, mass), centers)
-    bucket_of, _ = buckets(found.labels, found.nearest, spreads, mass)
-    return bucket_of, found.nearest + spreads
+    assignment = _nearest(Nodes.from_points(medians, mass), centers)
+    bucket_of, _ = buckets(assignment.labels, assignment.nearest, spreads, mass)
+    return bucket_of, assignment.nearest + spreads
 
 
 def draws_needed(bucket_of: Indices, mass: Floats, radii: Floats, promise: Promise, log_sets: float) -> int:
-    """Draws from each bucket with which the promise is kept, for exp(log_sets) sets of centers and one thing more.
+    """Draws from each bucket with which the promise is kept, for exp(log_sets) sets of centers and one sum more.
 
-    The expected distance to the nearest center differs by at most a thing's radius from that of the center of its
+    The expected distance to the nearest center differs by at most an item's radius from that of the center of its
     bucket. So each of t draws adds a number from a range of 2 * mass * largest radius / t to the cost, and Hoeffding's
     inequality says that the sum is off by more than epsilon * T, with T the sum of mass * radius, with a probability of
     at most 2 exp(-2 t (epsilon T) ** 2 / sum of squared ranges); all buckets at once, so no union over them is needed.
-    Those with no more than t members are kept whole and add nothing. The one thing more is the sum of spreads.
+    Those with no more than t members are kept whole and add nothing. The one sum more is that of the spreads.
     """
     members, shares, largest = np.bincount(bucket_of), np.bincount(bucket_of, mass), np.zeros(bucket_of.max() + 1)
     np.maximum.at(largest, bucket_of, radii)
@@ -318,7 +318,7 @@ def sample(
 ) -> tuple[Indices, Floats]:
     """Step 4: draw from each bucket by mass; those with no more members than draws are kept whole.
 
-    Returns who was drawn, each once, and the mass that each of them stands for.
+    Returns the distinct items drawn, and the mass that each stands for.
     """
     masses = mass.copy()
     large = np.bincount(bucket_of, minlength=n_buckets) > n_draws
@@ -343,16 +343,18 @@ def reduce_distributions(
         return nodes
     points, probabilities, totals = [], [], nodes.total_probabilities.copy()
     for i, (first, last) in enumerate(zip(nodes.offsets, nodes.offsets[1:], strict=False)):
-        places, chances = nodes.points[first:last], nodes.probabilities[first:last]
+        node_points, node_probabilities = nodes.points[first:last], nodes.probabilities[first:last]
         if last - first > FEW_REALIZATIONS:
-            chosen, kept = _chen(places, chances.astype(np.float64), medians[i], promise, rng, n_candidates)
-            places = places[chosen]
-            # A sum of many rounded probabilities may be farther above 1 than that of a few.
+            chosen, kept = _chen(
+                node_points, node_probabilities.astype(np.float64), medians[i], promise, rng, n_candidates
+            )
+            node_points = node_points[chosen]
+            # A sum of many rounded probabilities may be further above 1 than that of a few.
             totals[i] = 1.0 if totals[i] > max_allowed(1, nodes.dtype) else totals[i]
-            chances = (kept * (totals[i] / kept.sum())).astype(nodes.dtype)
-        points.append(places)
-        probabilities.append(chances)
-    offsets = np.concatenate([[0], np.cumsum([len(chances) for chances in probabilities])])
+            node_probabilities = (kept * (totals[i] / kept.sum())).astype(nodes.dtype)
+        points.append(node_points)
+        probabilities.append(node_probabilities)
+    offsets = np.concatenate([[0], np.cumsum([len(node_probabilities) for node_probabilities in probabilities])])
     arrays = {
         "points": frozen(np.concatenate(points)),
         "probabilities": frozen(np.concatenate(probabilities)),
@@ -370,13 +372,13 @@ def _chen(
     rng: np.random.Generator,
     n_candidates: int,
 ) -> tuple[Indices, Floats]:
-    """Realizations of one node that stand for all of it, and their probabilities."""
+    """Realizations that stand for one node, and their probabilities."""
     used = np.flatnonzero(probabilities > 0.0)
-    chances = probabilities[used]
+    probabilities = probabilities[used]
     distances = np.sqrt(((points[used] - median) ** 2).sum(axis=1))
-    rings = rings_of(distances, float(chances @ distances) / (8.0 * float(chances.sum())))
+    rings = rings_of(distances, float(probabilities @ distances) / (8.0 * float(probabilities.sum())))
     _, numbers = np.unique(rings, return_inverse=True)
     numbers = numbers.reshape(-1)
-    n_draws = draws_needed(numbers, chances, distances, promise, math.log(n_candidates))
-    chosen, kept = sample(numbers, int(numbers.max()) + 1, n_draws, chances, rng)
+    n_draws = draws_needed(numbers, probabilities, distances, promise, math.log(n_candidates))
+    chosen, kept = sample(numbers, int(numbers.max()) + 1, n_draws, probabilities, rng)
     return used[chosen], kept

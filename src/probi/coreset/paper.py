@@ -20,7 +20,7 @@ from probi.validation import frozen
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# The statistic under which the paper's medians and spreads travel with nodes.
+# Key of the statistic that holds the paper's medians and spreads.
 PAPER_MEDIANS = "paper medians"
 
 # Nodes with more realizations get Kumar's median, as section 4.1 advises for "non-sparse nodes" without a number.
@@ -89,7 +89,7 @@ def _medians(nodes: Nodes, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """1-medians of nodes and spreads, as the paper takes them: Weiszfeld, and Kumar's where that does not work."""
     medians, spreads, hit = paper_medians(nodes)
     n_each = np.diff(nodes.offsets)
-    # A node with one realization is its own median and calls nobody.
+    # A node with one realization is its own median: nothing to replace.
     replaced = np.flatnonzero((hit & (n_each > 1)) | (n_each > SPARSE))
     if len(replaced):
         medians[replaced] = kumar_medians(nodes, replaced, rng)
@@ -107,17 +107,17 @@ def _nearest_centers(
     medians: Floats, mass: Floats, n_clusters: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.int32], Floats]:
     """LloydMedian (section 4.2) on the medians: nearest center of each, and the distance to it."""
-    places = Nodes.from_points(medians, mass)
-    centers, _ = p_lloyd(places, seed_as_in_paper(places, n_clusters, rng), MAX_ITER)
-    found = Assignment(places)
-    found.update(centers, np.zeros(n_clusters), exact=True)
-    return found.labels, found.nearest
+    nodes = Nodes.from_points(medians, mass)
+    centers, _ = p_lloyd(nodes, seed_as_in_paper(nodes, n_clusters, rng), MAX_ITER)
+    assignment = Assignment(nodes)
+    assignment.update(centers, np.zeros(n_clusters), exact=True)
+    return assignment.labels, assignment.nearest
 
 
 def buckets(
     labels: NDArray[np.int32], distances: Floats, spreads: Floats, mass: Floats
 ) -> tuple[NDArray[np.int64], int]:
-    """Bucket (center, ring of the distance, ring of the spread) of each node as a number, and how many there are.
+    """Index of each node's bucket (center, ring of the distance, ring of the spread), and the number of buckets.
 
     Ring 0 of distances is the open ball with radius R, ring h from 2^(h-1) R to below 2^h R; ring 0 of spreads goes to
     R and includes it, ring a from above 2^(a-1) R to 2^a R.
@@ -146,13 +146,13 @@ def rings_of(distances: Floats, radius: float) -> Indices:
 def draws(
     bucket_of: Indices, n_buckets: int, n_draws: int, mass: Floats, rng: np.random.Generator
 ) -> tuple[Indices, Floats]:
-    """Nodes that were drawn, each once, and the mass that each of them stands for."""
+    """Distinct nodes drawn, and the mass that each stands for."""
     masses = np.zeros(len(mass))
     order = np.argsort(bucket_of, kind="stable")
-    borders = np.searchsorted(bucket_of[order], np.arange(n_buckets + 1))
+    offsets = np.searchsorted(bucket_of[order], np.arange(n_buckets + 1))
     uniforms = rng.random((n_buckets, n_draws))
     for bucket in range(n_buckets):
-        inside = order[borders[bucket] : borders[bucket + 1]]
+        inside = order[offsets[bucket] : offsets[bucket + 1]]
         drawn = draw(mass[inside], uniforms[bucket])
         masses[inside] = np.bincount(drawn, minlength=len(inside)) * (mass[inside].sum() / n_draws)
     chosen = np.flatnonzero(masses)

@@ -1,4 +1,4 @@
-"""What a preset of a summary brings: how nodes become a coreset, and how coresets become one."""
+"""A preset of a summary: how nodes are reduced to a coreset, and coresets to one."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.validation import check_count
 
-# Nodes kept per cluster unless the user says how many, as in the paper.
+# Default number of nodes kept per cluster, as in the paper.
 SIZE_PER_CLUSTER = 200
 
-# With fewer nodes per cluster a summary says nothing.
+# With fewer nodes per cluster a summary is meaningless.
 MIN_SIZE_PER_CLUSTER = 4
 
 
@@ -37,7 +37,7 @@ class Retained(NamedTuple):
 
     @property
     def parts(self) -> list[Nodes]:
-        """All of it."""
+        """Coresets and waiting nodes."""
         return self.coresets if self.waiting is None else [*self.coresets, self.waiting]
 
 
@@ -45,10 +45,10 @@ class Retained(NamedTuple):
 class Preset(ABC):
     """How coresets of ``size`` nodes are made for ``n_clusters`` clusters. Each subclass is one preset."""
 
-    # What users call it, and the preset of the solver that belongs to it.
+    # Public name, and the matching preset of the solver.
     name: ClassVar[str]
     solver: ClassVar[str] = "default"
-    # Coresets of one level that become one of the next.
+    # Coresets of one level that are merged into one of the next.
     fan_in: ClassVar[int] = 4
 
     n_clusters: int
@@ -75,7 +75,7 @@ class Preset(ABC):
     def reduce(self, parts: Sequence[Nodes], rng: np.random.Generator, *numbers: int) -> Nodes:
         """Choose weighted nodes that stand for those of all parts, of which at least one is not empty.
 
-        The numbers tell this coreset from others of the same summary; the first is its level.
+        The numbers identify this coreset among others of the same summary; the first is its level.
         """
 
     def reduce_if_larger(self, parts: list[Nodes], rng: np.random.Generator, *numbers: int) -> Nodes:
@@ -85,7 +85,7 @@ class Preset(ABC):
         return self.reduce(nonempty(parts), rng, *numbers)
 
     def block_level(self, n_levels: int) -> int:
-        """Level of the coreset that takes the place of several streams with up to so many levels."""
+        """Level of the coreset that replaces several streams with up to ``n_levels`` levels."""
         return 0
 
     def final_coreset(self, streams: Sequence[Retained], rng: np.random.Generator) -> Nodes:
@@ -99,7 +99,7 @@ class Preset(ABC):
 
 
 def nonempty(parts: list[Nodes]) -> list[Nodes]:
-    """All parts but the empty ones (of leaves without mass), which know nothing of their medians; at least one."""
+    """Drop empty parts (from leaves without mass), which have no medians; keep at least one."""
     return [part for part in parts if len(part)] or parts[:1]
 
 

@@ -14,7 +14,7 @@ from probi.solver.progress import OnRound, silent
 
 Floats = NDArray[np.float64]
 
-# Numbers in all partial sums together, 64 MB: each piece of the nodes has k * d of them.
+# Numbers in all partial sums together, 64 MB: each range of nodes has k * d of them.
 PARTIAL_SUMS = 1 << 23
 
 
@@ -39,12 +39,12 @@ class Lloyd:
         self._pieces = nodes.pieces(at_most=1 + PARTIAL_SUMS // (len(centers) * nodes.n_features))
 
     def assign(self) -> None:
-        """Bring each node to its nearest center."""
+        """Assign each node to its nearest center."""
         self.assignment.update(self.centers, self._moves, exact=False)
         self._moves = np.zeros(len(self.centers))
 
     def move(self, centers: Floats) -> None:
-        """Put centers elsewhere; what is known of distances is kept as far as the moves allow."""
+        """Move the centers; bounds on distances stay valid by the triangle inequality."""
         self._moves += np.sqrt(((centers - self.centers) ** 2).sum(axis=1))
         self.centers = centers
 
@@ -61,7 +61,7 @@ class Lloyd:
 
 
 def descend(problem: Problem, lloyd: Lloyd, max_iter: int, tol: float, on_round: OnRound = silent) -> int:
-    """Alternate until a round gains less than ``tol`` of the cost; return the number of rounds."""
+    """Alternate until a round saves less than ``tol`` of the cost; return the number of rounds."""
     for n_rounds in range(1, max_iter + 1):
         before = lloyd.cost
         one_round(problem, lloyd)
@@ -72,9 +72,9 @@ def descend(problem: Problem, lloyd: Lloyd, max_iter: int, tol: float, on_round:
 
 
 def one_round(problem: Problem, lloyd: Lloyd) -> None:
-    """Assign, then move centers by one relaxed Weiszfeld step; empty clusters start anew. The cost never rises.
+    """Assign, then move centers by one relaxed Weiszfeld step; reseed empty clusters. The cost never rises.
 
-    One step a round is enough: with bounds that follow the moves, the assignment costs less than the step.
+    One step per round is enough: with bounds that follow the moves, the assignment costs less than the step.
     """
     lloyd.assign()
     sums = lloyd.sums()
@@ -85,7 +85,7 @@ def one_round(problem: Problem, lloyd: Lloyd) -> None:
         excess = problem.excess(lloyd.assignment.nearest)
         worst = np.argsort(-excess, kind="stable")[: len(empty)]
         worst = worst[excess[worst] > 0.0]
-        centers[empty[: len(worst)]] = problem.places[worst]
+        centers[empty[: len(worst)]] = problem.medians[worst]
     lloyd.move(centers)
 
 
@@ -94,14 +94,14 @@ def weiszfeld_moves(sums: Floats, relaxation: float = 1.0) -> Floats:
     d = sums.shape[1] - kernels.N_SCALARS
     pull, reciprocal, on_center = sums[:, :d], sums[:, d + kernels.RECIPROCAL], sums[:, d + kernels.ON_POINT]
     pulled = reciprocal > 0.0
-    # As lengths, in the units of space: squares of tiny masses would vanish.
+    # As lengths, in the units of space: squares of tiny masses would underflow.
     moves, hold = np.zeros(pull.shape), np.zeros(len(sums))
     moves[pulled] = pull[pulled] / reciprocal[pulled, None]
     hold[pulled] = on_center[pulled] / reciprocal[pulled]
     length = np.sqrt((moves**2).sum(axis=1))
     moving = length > hold
     factor = np.zeros(len(sums))
-    # Beside a realization the step is an upper bound's minimum and may be stretched; on one it is not.
+    # Off the realizations the step minimizes an upper bound and may be relaxed; on one it does not.
     factor[moving] = np.where(hold > 0.0, 1.0, relaxation)[moving] * (1.0 - hold[moving] / length[moving])
     return moves * factor[:, None]
 
@@ -109,7 +109,7 @@ def weiszfeld_moves(sums: Floats, relaxation: float = 1.0) -> Floats:
 def p_lloyd(nodes: Nodes, centers: Floats, max_iter: int, on_round: OnRound = silent) -> tuple[Floats, int]:
     """Rounds of P-LLOYD++ (section 4.4): until no node changes its center, or ``max_iter`` of them.
 
-    An empty cluster, of which the paper does not speak, keeps its center.
+    An empty cluster, which the paper does not mention, keeps its center.
     """
     lloyd = Lloyd(nodes, centers)
     for n_rounds in range(1, max_iter + 1):
@@ -125,7 +125,7 @@ def p_lloyd(nodes: Nodes, centers: Floats, max_iter: int, on_round: OnRound = si
 def _paper_medians(lloyd: Lloyd) -> None:
     """Move each center to the median of its cluster, by the paper's rule: from the center of gravity, few steps.
 
-    Where the iterate hits a realization the paper calls Kumar's algorithm; a step of Vardi and Zhang is defined there
+    Where the iterate hits a realization the paper resorts to Kumar's algorithm; Vardi and Zhang's step is defined there
     and needs no second algorithm.
     """
     labels, k = lloyd.assignment.labels, len(lloyd.centers)

@@ -1,4 +1,4 @@
-"""How to solve: the parameters of :func:`probi.solve`, checked in one place."""
+"""The parameters of :func:`probi.solve`, and their checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a solver is: told to whoever wants to know, and asked whether to go on."""
+"""Progress of a solver: reported to listeners, which may stop it."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -48,11 +48,11 @@ OnRound = Callable[[int, float], None]
 
 
 def silent(n_rounds: int, cost: float) -> None:
-    """Tell nobody."""
+    """Report nothing."""
 
 
 class Progress:
-    """Tells what the threads of a solver do; once it is stopped, each of them ends at its next step."""
+    """Reports the steps of a solver's threads; once stopped, each thread ends at its next step."""
 
     def __init__(self, on_progress: OnProgress | None = None, verbose: int = 0) -> None:
         self._on_progress, self._verbose = on_progress, verbose
@@ -60,15 +60,15 @@ class Progress:
 
     @property
     def is_told(self) -> bool:
-        """Whether somebody listens."""
+        """Whether anyone listens."""
         return self._on_progress is not None or bool(self._verbose)
 
     def stop(self) -> None:
-        """Let every thread that tells something end."""
+        """End every thread at its next report."""
         self._stopped = True
 
     def tell(self, step: Step) -> None:
-        """Tell a step: with ``verbose`` 1 printed if a part of the work is over, with 2 always."""
+        """Report a step: ``verbose`` 1 prints it if a part of the work is over, 2 always."""
         if self._stopped:
             raise KeyboardInterrupt
         if self._verbose > 1 or (self._verbose and step.is_over):
@@ -77,9 +77,9 @@ class Progress:
             self._on_progress(step)
 
     def rounds(self, what: str, number: int = 1, total: int = 1) -> OnRound:
-        """Return a function that tells rounds of a part of the work."""
+        """Return a function that reports rounds of a part of the work."""
         return lambda n_rounds, cost: self.tell(Step(what, number, total, n_rounds, cost, False))
 
     def over(self, what: str, number: int, total: int, n_rounds: int, cost: float) -> None:
-        """Tell that a part of the work is done."""
+        """Report that a part of the work is done."""
         self.tell(Step(what, number, total, n_rounds, cost, True))

@@ -1,4 +1,4 @@
-"""What a solver returns."""
+"""Results of a solver."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ class Result:
     Attributes
     ----------
     centers : ndarray of shape (n_clusters, n_features)
-        In order of falling mass; in the order of ``init`` where that was given.
+        In order of descending mass; in the order of ``init`` if given.
     cost : float
         Expected cost: exact for :class:`~probi.Nodes`; for a :class:`~probi.Summary` an estimate for all the data,
-        by nodes that the centers were not chosen for.
+        by nodes not used to choose the centers.
     standard_error : float
         Of the cost; 0 where it is exact.
     spread_cost : float
         The part of the cost that is the nodes' own spread, which no center can change.
     lower_bound : float
-        Certified: no centers, however many, cost less, because no center can undo a node's own spread.
+        Certified: no centers, however many, cost less, because no center reduces a node's own spread.
     coreset_cost : float
-        Cost on what was solved: for :class:`~probi.Nodes` the cost itself, for a summary that of its coreset.
+        Cost on the nodes solved: for :class:`~probi.Nodes` the cost itself, for a summary that of its coreset.
     labels : ndarray of shape (n_nodes,) or None
         Center of each node; None for a summary, whose nodes are gone.
     clusters : Clusters
@@ -73,8 +73,8 @@ class Result:
     n_distinct : int
         Clusters that have a node; below ``n_clusters`` if nodes are equal, or nearly so for their spread.
     thinning_bound : float
-        Certified: the cost changed by no more than this because realizations were left out. The standard error has
-        what is likely of it.
+        Certified: the cost changed by no more than this because realizations were left out. The standard error
+        includes its likely part.
 
     Examples
     --------
@@ -103,7 +103,7 @@ class Result:
 
     @property
     def excess(self) -> float:
-        """What the centers cost beyond the nodes' own spread."""
+        """Cost of the centers beyond the nodes' own spread."""
         return self.cost - self.spread_cost
 
     def __repr__(self) -> str:
@@ -131,7 +131,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What centers cost on all the data behind a summary; unpacks as ``cost, standard_error``.
+    """Cost of centers on all the data behind a summary; unpacks as ``cost, standard_error``.
 
     Attributes
     ----------
@@ -165,7 +165,7 @@ class Evaluation:
 
     @property
     def excess(self) -> float:
-        """What the centers cost beyond the nodes' own spread."""
+        """Cost of the centers beyond the nodes' own spread."""
         return self.cost - self.spread_cost
 
     def __iter__(self) -> Iterator[float]:

@@ -1,4 +1,4 @@
-"""First centers: drawn one after the other, far nodes first."""
+"""Initial centers, drawn one by one: the farther a node, the likelier."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from probi.solver.progress import OnRound, silent
 
 Floats = NDArray[np.float64]
 
-# Candidates drawn for each next center, of which the best is kept. Three starts with one each and one start with three
+# Candidates drawn per center, of which the best is kept. Three starts with one each and one start with three
 # cost about the same; the latter was ahead on all four data sets tried.
 N_CANDIDATES = 3
 
@@ -19,7 +19,7 @@ N_CANDIDATES = 3
 def seed(problem: Problem, n_clusters: int, rng: np.random.Generator, on_round: OnRound = silent) -> Floats:
     """Greedy D-sampling on certain nodes: draw by excess cost, keep the candidate that saves most.
 
-    The first center is drawn by mass. ``on_round`` is told round 0 before each center.
+    The first center is drawn by mass. ``on_round`` is called with round 0 before each center.
     """
     nodes = problem.nodes
     pieces = nodes.pieces()
@@ -29,20 +29,20 @@ def seed(problem: Problem, n_clusters: int, rng: np.random.Generator, on_round: 
     for c in range(n_clusters):
         on_round(0, np.inf)
         chosen = draw(scores, rng.random(N_CANDIDATES if c else 1))
-        places = problem.places[chosen].astype(np.float64)
-        distances = np.empty((len(nodes), len(places)))
+        candidates = problem.medians[chosen].astype(np.float64)
+        distances = np.empty((len(nodes), len(candidates)))
         costs = sum(
             _parallel.run(
-                kernels.candidate_costs, pieces, nodes.points, nodes.mass, nearest, places,
-                np.ascontiguousarray(places.T), distances,
+                kernels.candidate_costs, pieces, nodes.points, nodes.mass, nearest, candidates,
+                np.ascontiguousarray(candidates.T), distances,
             )
         )  # fmt: skip
         best = int(np.argmin(costs))
-        centers[c] = places[best]
+        centers[c] = candidates[best]
         nearest = np.minimum(nearest, distances[:, best])
         scores = problem.excess(nearest)
         if not scores.any():
-            # Every node lies on a center: further ones change nothing, wherever they are.
+            # Every node lies on a center: more centers change nothing, wherever they are.
             scores = nodes.mass
     return centers
 

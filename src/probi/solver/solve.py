@@ -30,20 +30,19 @@ from probi.solver.swaps import NodeSwaps, Swaps
 Floats = NDArray[np.float64]
 T = TypeVar("T")
 
-# The coreset's own error, as a share of the cost, is about this divided by the root of its nodes for each cluster: 1 %
-# with 200 of them, where at most 0.7 % were seen in all runs of docs/results. Its cost and the estimate contradict each
-# other from so many standard errors on.
+# The coreset's own error, as a share of the cost, is about this divided by the root of its nodes per cluster: 1 % with
+# 200 of them, where the largest in all runs of docs/results was 0.7 %. Its cost and the estimate contradict each other
+# if they differ by more than this many standard errors.
 CORESET_ERROR, CONTRADICTION = 0.14, 4.0
 
-# A start is dropped or kept long before it has converged; what a last per mille would bring is the same for all.
+# Starts are compared long before they converge: the last per mille gains all of them about the same.
 START_TOL = 1e-3
 
-# Problems with no more coordinates than this fit into the cache of a core: threads work on starts of their own. Larger
-# ones are shared by all threads, one start after the other.
+# Problems with no more coordinates than this fit into the cache of a core: each thread works on its own starts.
+# Larger ones are shared by all threads, one start after the other.
 ALONE = 1 << 20
 
-# With no more coordinates than this, as many starts as are wanted are drawn among realizations, too: it costs next to
-# nothing.
+# With no more coordinates than this, all ``n_init`` starts are also drawn among realizations: it costs next to nothing.
 SMALL = 1 << 17
 
 
@@ -51,25 +50,25 @@ class Effort(NamedTuple):
     """How long swaps are tried: on how many of the best starts, for which gain, and how many may fail in a row."""
 
     n_swapped: int
-    least_gain: float
+    min_gain: float
     patience: int
 
     @classmethod
     def for_nodes(cls, n_clusters: int) -> Effort:
-        """All that is worth it.
+        """All effort that pays off.
 
-        On Covertype swaps bring two starts together: more of them gain little, one alone is at times 0.3 % above the
-        best known cost. Twice the patience took half as long again and found nothing better.
+        On Covertype swaps lead two starts to one solution: more starts gain little, one alone is at times 0.3 % above
+        the best known cost. Twice the patience took half as long again and gained nothing.
         """
-        return cls(n_swapped=2, least_gain=1e-5, patience=6 + n_clusters // 4)
+        return cls(n_swapped=2, min_gain=1e-5, patience=6 + n_clusters // 4)
 
     @classmethod
     def for_coreset(cls, n_clusters: int) -> Effort:
-        """Less: what a coreset gets wrong, some 0.3 % of the cost, hides the last tenths of a per mille."""
-        return cls(n_swapped=1, least_gain=1e-4, patience=3 + n_clusters // 8)
+        """Less: the coreset's own error, some 0.3 % of the cost, hides the last tenths of a per mille."""
+        return cls(n_swapped=1, min_gain=1e-4, patience=3 + n_clusters // 8)
 
 
-class _Found(NamedTuple):
+class _Candidate(NamedTuple):
     """Centers that a start led to."""
 
     cost: float
@@ -79,7 +78,7 @@ class _Found(NamedTuple):
 
 @runtime_checkable
 class Summarized(Protocol):
-    """What stands for more nodes than there are: a :class:`probi.Summary`, of which nothing more is known here."""
+    """A coreset and an estimate for all data behind it: the part of :class:`probi.Summary` that is used here."""
 
     @property
     def n_clusters(self) -> int:
@@ -93,7 +92,7 @@ class Summarized(Protocol):
         """Nodes to solve."""
 
     def evaluate(self, centers: ArrayLike) -> Evaluation:
-        """Say what centers cost on all the data."""
+        """Estimate the cost of centers on all the data."""
 
 
 def solve(
@@ -126,7 +125,7 @@ def solve(
     init : array-like of shape (n_clusters, n_features), default=None
         Centers to start from, instead of drawn ones. They keep their order and are not swapped.
     max_iter : int, default=None
-        Most rounds on the nodes. None: 100, and 10 with ``preset="paper"``.
+        Maximum number of rounds on the nodes. None: 100, and 10 with ``preset="paper"``.
     tol : float, default=1e-4
         The default preset stops when a round lowers the cost by less than this share of it.
     random_state : None, int, Generator or RandomState
@@ -170,13 +169,13 @@ def solve(
 
 def contradictory(result: Result) -> bool:
     """Whether the estimate of the cost and the coreset's own cost differ by more than their errors explain."""
-    nodes_a_cluster = float(result.clusters.count.sum()) / len(result.centers)
-    error = math.hypot(result.standard_error, CORESET_ERROR / math.sqrt(nodes_a_cluster) * result.coreset_cost)
+    nodes_per_cluster = float(result.clusters.count.sum()) / len(result.centers)
+    error = math.hypot(result.standard_error, CORESET_ERROR / math.sqrt(nodes_per_cluster) * result.coreset_cost)
     return result.standard_error > 0.0 and abs(result.cost - result.coreset_cost) > CONTRADICTION * error
 
 
 def contradiction(result: Result) -> str:
-    """Say that the two disagree; the estimators say it with a class of scikit-learn's."""
+    """Warning for that case; the estimators issue it in scikit-learn's class."""
     return (
         f"The estimated cost, {result.cost:.6g} ± {rounded(result.standard_error):g}, and the cost of the coreset, "
         f"{result.coreset_cost:.6g}, disagree: a few nodes may carry most of the cost. Compute the cost on all "
@@ -185,7 +184,7 @@ def contradiction(result: Result) -> str:
 
 
 def few_distinct(result: Result) -> str:
-    """Say that some clusters are empty; the estimators say it with a class of scikit-learn's."""
+    """Warning about empty clusters; the estimators issue it in scikit-learn's class."""
     k = len(result.centers)
     return (
         f"Only {result.n_distinct} of {k} clusters have a node. The nodes are equal, or differ by so little compared "
@@ -236,11 +235,11 @@ def _solve_nodes(nodes: Nodes, options: SolveOptions, effort: Effort) -> Result:
     n_init = 1 if init is not None else options.n_init or chosen.n_init
     start = Start(options.n_clusters, n_init, init, options.max_iter or chosen.max_iter, options.tol)
     centers, n_iter = chosen.run(nodes, start, effort, generator(options.random_state), options.progress)
-    return finished(nodes, centers, n_iter, keep_order=init is not None)
+    return make_result(nodes, centers, n_iter, keep_order=init is not None)
 
 
 class Start(NamedTuple):
-    """What a preset of the solver is given, with nothing left open."""
+    """Parameters of a solver's preset, with all defaults filled in."""
 
     n_clusters: int
     n_init: int
@@ -252,30 +251,33 @@ class Start(NamedTuple):
 def _solve(
     nodes: Nodes, start_with: Start, effort: Effort, rng: np.random.Generator, progress: Progress
 ) -> tuple[Floats, int]:
-    """Starts on the nodes' medians, swaps of centers, and an end on the nodes themselves."""
+    """Starts on the nodes' medians, swaps of centers, and last rounds on the nodes themselves."""
     n_clusters, n_init, init, max_iter, tol = start_with
     problem = Problem.of(nodes)
     lifted = problem.lifted()
     alone = lifted.nodes.n_realizations * lifted.nodes.n_features <= ALONE
     seeds = [int(rng.integers(2**63)) for _ in range(n_init)]
 
-    def start(i: int) -> _Found:
+    def start(i: int) -> _Candidate:
         on_round = progress.rounds("start", i + 1, n_init)
         rng = np.random.default_rng(seeds[i])
         centers = seed(lifted, n_clusters, rng, on_round) if init is None else lifted.raised(init)
         tried = Lloyd(lifted.nodes, centers)
         n_rounds = descend(lifted, tried, max_iter, START_TOL, on_round)
         progress.over("start", i + 1, n_init, n_rounds, tried.cost)
-        return _Found(tried.cost, i, tried.centers)
+        return _Candidate(tried.cost, i, tried.centers)
 
-    starts = sorted(_each(start, n_init, alone, progress), key=lambda found: found[:2])
+    starts = sorted(_each(start, n_init, alone, progress), key=lambda candidate: candidate[:2])
     if init is None:
         starts = starts[: effort.n_swapped]
         seeds = [int(rng.integers(2**63)) for _ in starts]
         starts = _each(
-            lambda i: _swapped(lifted, starts[i], effort, seeds[i], progress, n_init), len(starts), alone, progress
+            lambda i: _improve_by_swaps(lifted, starts[i], effort, seeds[i], progress, n_init),
+            len(starts),
+            alone,
+            progress,
         )
-    best = Lloyd(lifted.nodes, min(starts, key=lambda found: found[:2]).centers)
+    best = Lloyd(lifted.nodes, min(starts, key=lambda candidate: candidate[:2]).centers)
     on_round = progress.rounds("nodes")
     descend(lifted, best, max_iter, tol, on_round)
     known = _on_nodes(problem, best.centers if init is None else init, max_iter, tol, on_round)
@@ -289,7 +291,7 @@ def _solve(
 def _each(function: Callable[[int], T], n: int, alone: bool, progress: Progress) -> list[T]:
     """Call with 0 to n - 1, each call on one thread (``alone``) or one after the other, each on all threads.
 
-    If one fails, or is interrupted, the others do not finish what they are about.
+    If one fails, or is interrupted, the others stop early.
     """
     errors: list[BaseException] = []
 
@@ -314,10 +316,10 @@ def _from_realizations(
     problem: Problem, known: tuple[Lloyd, int], effort: Effort, n_init: int, max_iter: int, tol: float,
     rng: np.random.Generator, progress: Progress,
 ) -> tuple[Lloyd, int]:  # fmt: skip
-    """Better centers than those known, by starts and swaps among realizations, if there are any.
+    """Improve known centers by starts and swaps among realizations, if possible.
 
-    Where nodes have distant realizations, a good center may lie far from all medians, at a place that many nodes may
-    take. For a large problem starts are left out. Swaps are tried if one of those drawn first is a gain.
+    Where nodes have distant realizations, a good center may lie far from all medians, at a point that many nodes may
+    take. Large problems skip the starts. Swaps are tried if one of the first candidates is a gain.
     """
     k = len(known[0].centers)
     small = problem.nodes.n_realizations * problem.nodes.n_features <= SMALL
@@ -328,20 +330,24 @@ def _from_realizations(
         centers = seed_as_in_paper(problem.nodes, k, np.random.default_rng(seeds[i]))
         return _on_nodes(problem, centers, max_iter, tol, on_round)
 
-    best = min([known, *_each(start, len(seeds), True, progress)], key=lambda found: found[0].cost)
-    search = NodeSwaps(problem, best[0].centers, rng, effort.least_gain)
-    if not search.gain_at_once():
+    best = min([known, *_each(start, len(seeds), True, progress)], key=lambda candidate: candidate[0].cost)
+    search = NodeSwaps(problem, best[0].centers, rng, effort.min_gain)
+    if not search.gains_at_once():
         return best
     search.run(effort.patience, on_round)
-    return min(best, _on_nodes(problem, search.centers, max_iter, tol, on_round), key=lambda found: found[0].cost)
+    return min(
+        best, _on_nodes(problem, search.centers, max_iter, tol, on_round), key=lambda candidate: candidate[0].cost
+    )
 
 
-def _swapped(lifted: Problem, found: _Found, effort: Effort, seed: int, progress: Progress, n_init: int) -> _Found:
+def _improve_by_swaps(
+    lifted: Problem, candidate: _Candidate, effort: Effort, seed: int, progress: Progress, n_init: int
+) -> _Candidate:
     """Improve a start by swaps."""
-    search = Swaps(lifted, found.centers, np.random.default_rng(seed), effort.least_gain)
-    n_tried = search.run(effort.patience, progress.rounds("swaps", found.start + 1, n_init))
-    progress.over("swaps", found.start + 1, n_init, n_tried, search.cost)
-    return _Found(search.cost, found.start, search.centers)
+    search = Swaps(lifted, candidate.centers, np.random.default_rng(seed), effort.min_gain)
+    n_tried = search.run(effort.patience, progress.rounds("swaps", candidate.start + 1, n_init))
+    progress.over("swaps", candidate.start + 1, n_init, n_tried, search.cost)
+    return _Candidate(search.cost, candidate.start, search.centers)
 
 
 def _on_nodes(problem: Problem, centers: Floats, max_iter: int, tol: float, on_round: OnRound) -> tuple[Lloyd, int]:
@@ -352,14 +358,14 @@ def _on_nodes(problem: Problem, centers: Floats, max_iter: int, tol: float, on_r
 def _solve_as_in_paper(
     nodes: Nodes, start_with: Start, effort: Effort, rng: np.random.Generator, progress: Progress
 ) -> tuple[Floats, int]:
-    """P-LLOYD++ (section 4.4), which knows no effort."""
+    """P-LLOYD++ (section 4.4), which ignores ``effort``."""
     n_clusters, n_init, init, max_iter, _ = start_with
     best, best_cost, best_rounds = None, np.inf, 0
     for start in range(n_init):
         stream = np.random.default_rng(rng.integers(2**63))
         centers = seed_as_in_paper(nodes, n_clusters, stream) if init is None else init
         centers, n_rounds = p_lloyd(nodes, centers, max_iter, progress.rounds("start", start + 1, n_init))
-        cost = finished(nodes, centers, n_rounds, keep_order=True).cost if n_init > 1 or progress.is_told else 0.0
+        cost = make_result(nodes, centers, n_rounds, keep_order=True).cost if n_init > 1 or progress.is_told else 0.0
         progress.over("start", start + 1, n_init, n_rounds, cost)
         if cost < best_cost:
             best, best_cost, best_rounds = centers, cost, n_rounds
@@ -368,7 +374,7 @@ def _solve_as_in_paper(
 
 
 class _Preset(NamedTuple):
-    """Starts, most rounds on the nodes, and what is done."""
+    """Defaults of ``n_init`` and ``max_iter``, and the function to run."""
 
     n_init: int
     max_iter: int
@@ -378,25 +384,25 @@ class _Preset(NamedTuple):
 PRESETS = {"default": _Preset(10, 100, _solve), "paper": _Preset(1, 10, _solve_as_in_paper)}
 
 
-def finished(nodes: Nodes, centers: Floats, n_iter: int, keep_order: bool) -> Result:
-    """Evaluate centers on all nodes, exactly, and put them into their order."""
+def make_result(nodes: Nodes, centers: Floats, n_iter: int, keep_order: bool) -> Result:
+    """Evaluate centers exactly on all nodes, sorted by mass unless ``keep_order``."""
     k = len(centers)
     if not keep_order:
-        centers = _by_falling_mass(nodes, centers)
-    # Assigned in their order, not renamed: the lowest index wins a tie.
-    found = Assignment(nodes)
-    found.update(centers, np.zeros(k), exact=True)
+        centers = _by_descending_mass(nodes, centers)
+    # Assigned again in this order, not relabelled: the lowest index wins a tie.
+    assignment = Assignment(nodes)
+    assignment.update(centers, np.zeros(k), exact=True)
     _, spreads, lower = certified_medians(nodes, SPREAD_TOL)
-    # Both are upper bounds of the true spread: a center may serve a node better than a median to 1 %.
-    spreads = np.minimum(spreads, found.nearest)
-    count = np.bincount(found.labels, minlength=k)
+    # Both are upper bounds of the true spread: a center may be better than a median that is exact to 1 %.
+    spreads = np.minimum(spreads, assignment.nearest)
+    count = np.bincount(assignment.labels, minlength=k)
     clusters = Clusters(
-        mass=_summed(found.labels, nodes.mass, k),
-        cost=_summed(found.labels, nodes.mass * found.nearest, k),
-        spread=_summed(found.labels, nodes.mass * spreads, k),
+        mass=_sums(assignment.labels, nodes.mass, k),
+        cost=_sums(assignment.labels, nodes.mass * assignment.nearest, k),
+        spread=_sums(assignment.labels, nodes.mass * spreads, k),
         count=count,
     )
-    cost = total_cost(nodes, found.nearest)
+    cost = total_cost(nodes, assignment.nearest)
     return Result(
         centers=centers,
         cost=cost,
@@ -404,20 +410,20 @@ def finished(nodes: Nodes, centers: Floats, n_iter: int, keep_order: bool) -> Re
         spread_cost=total_cost(nodes, spreads),
         lower_bound=min(cost, total_cost(nodes, lower)),
         coreset_cost=cost,
-        labels=found.labels,
+        labels=assignment.labels,
         clusters=clusters,
         n_iter=n_iter,
         n_distinct=int(np.count_nonzero(count)),
     )
 
 
-def _by_falling_mass(nodes: Nodes, centers: Floats) -> Floats:
-    """Centers in order of falling mass; equal ones by coordinates.
+def _by_descending_mass(nodes: Nodes, centers: Floats) -> Floats:
+    """Centers in order of descending mass; equal ones by coordinates.
 
     A node between two centers goes to the first of them, so a new order may change the masses: sort again.
     """
     for _ in range(len(centers)):
-        mass = _summed(assign(nodes, centers), nodes.mass, len(centers))
+        mass = _sums(assign(nodes, centers), nodes.mass, len(centers))
         order = np.lexsort((*centers.T[::-1], -mass))
         centers = np.ascontiguousarray(centers[order])
         if (order == np.arange(len(order))).all():
@@ -425,5 +431,5 @@ def _by_falling_mass(nodes: Nodes, centers: Floats) -> Floats:
     return centers
 
 
-def _summed(labels: NDArray[np.int32], values: Floats, k: int) -> Floats:
+def _sums(labels: NDArray[np.int32], values: Floats, k: int) -> Floats:
     return np.bincount(labels, values, minlength=k).astype(np.float64, copy=False)

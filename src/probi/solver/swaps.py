@@ -1,4 +1,4 @@
-"""Local search: take one center away, put one elsewhere, and see whether the cost falls."""
+"""Local search: replace one center by a candidate, and keep the swap if the cost falls."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,24 +12,24 @@ from probi.solver.progress import OnRound, silent
 
 Floats = NDArray[np.float64]
 
-# Places tried for the new center; all of them, with each center to take away, cost one pass over the points.
+# Candidates per swap; all of them, in exchange for any center, are evaluated in one pass over the points.
 N_CANDIDATES = 16
 
 # A swap is judged after at most so many rounds: right after it the cost is nearly always higher (as FLS++ observes for
 # k-means), and most that end lower do so within six.
 FORESIGHT = 6
 
-# Gains of successive rounds shrink; one that is behind by more than this many times its last gain is given up.
+# Gains of successive rounds shrink; a swap further behind than this many times its last gain is abandoned.
 PACE = 2.0
 
 
 class Swaps:
-    """Search for better centers by swaps, on certain nodes; a swap must gain at least a share of the cost."""
+    """Search for better centers by swaps, on certain nodes; each must save the share ``min_gain`` of the cost."""
 
-    def __init__(self, problem: Problem, centers: Floats, rng: np.random.Generator, least_gain: float) -> None:
+    def __init__(self, problem: Problem, centers: Floats, rng: np.random.Generator, min_gain: float) -> None:
         self.problem = problem
         self.rng = rng
-        self.least_gain = least_gain
+        self.min_gain = min_gain
         n = len(problem.nodes)
         self._pieces = problem.nodes.pieces()
         self._labels, self._nearest, self._second = np.empty(n, np.int32), np.empty(n), np.empty(n)
@@ -37,7 +37,7 @@ class Swaps:
         self._settle(centers)
 
     def run(self, patience: int, on_swap: OnRound = silent) -> int:
-        """Try swaps until ``patience`` of them have failed one after the other; return how many were tried."""
+        """Try swaps until ``patience`` of them have failed in a row; return the number tried."""
         failures = n_tried = 0
         while failures < patience and self.problem.excess(self._nearest).any():
             before, better = (self.cost, self.centers), self._try()
@@ -48,7 +48,7 @@ class Swaps:
                 if self.cost < before[0]:
                     failures = 0
                     continue
-                self._settle(before[1])  # rounding gave a gain that is none
+                self._settle(before[1])  # the gain was only rounding
             failures += 1
         return n_tried
 
@@ -62,39 +62,39 @@ class Swaps:
         self.cost = float(np.sum(nodes.mass * self._nearest))
 
     def _try(self) -> Floats | None:
-        """Centers after the most promising swap and a few rounds, if they are better."""
-        place, column, leaving, _ = self._promising()
+        """Centers after the best swap and a few rounds, if they are better."""
+        candidate, column, leaving, _ = self._best_swap()
         centers = self.centers.copy()
-        centers[leaving] = place
+        centers[leaving] = candidate
         lloyd = Lloyd(self.problem.nodes, centers, self._assignment(column, leaving))
-        goal = self.cost * (1.0 - self.least_gain)
+        goal = self.cost * (1.0 - self.min_gain)
         for _ in range(FORESIGHT):
             before = lloyd.cost
             one_round(self.problem, lloyd)
             if lloyd.cost < goal:
                 return lloyd.centers
             if lloyd.cost - goal > PACE * (before - lloyd.cost):
-                return None  # at this pace it does not get there
+                return None  # too slow to reach the goal
         return None
 
     def _candidates(self) -> Floats:
-        """Draw places for the new center by what nodes cost beyond their spreads, and measure all distances to them."""
+        """Draw candidates by the excess cost of nodes, and compute all distances to them."""
         nodes = self.problem.nodes
         chosen = draw(self.problem.excess(self._nearest), self.rng.random(N_CANDIDATES))
-        places = self.problem.places[chosen].astype(np.float64)
+        candidates = self.problem.medians[chosen].astype(np.float64)
         _parallel.run(
-            kernels.candidate_costs, self._pieces, nodes.points, nodes.mass, self._nearest, places,
-            np.ascontiguousarray(places.T), self._distances,
+            kernels.candidate_costs, self._pieces, nodes.points, nodes.mass, self._nearest, candidates,
+            np.ascontiguousarray(candidates.T), self._distances,
         )  # fmt: skip
-        return places
+        return candidates
 
-    def _promising(self) -> tuple[Floats, int, int, float]:
-        """Among drawn places and all centers, the pair that costs least at once.
+    def _best_swap(self) -> tuple[Floats, int, int, float]:
+        """Among drawn candidates and all centers, the swap with the lowest cost before any center moves.
 
-        Place, its column, center to leave, and change of the cost.
+        Candidate, its column, center that leaves, and change of the cost.
         """
         nodes, k = self.problem.nodes, len(self.centers)
-        places = self._candidates()
+        candidates = self._candidates()
         parts = _parallel.run(
             kernels.swap_changes, self._pieces, nodes.mass, self._labels, self._nearest, self._second,
             self._distances, k,
@@ -102,26 +102,26 @@ class Swaps:
         changes = np.sum(parts, axis=0)
         changes = changes[:, :k] + changes[:, k:]
         column, leaving = np.unravel_index(np.argmin(changes), (N_CANDIDATES, k))
-        return places[column], int(column), int(leaving), float(changes[column, leaving])
+        return candidates[column], int(column), int(leaving), float(changes[column, leaving])
 
     def _assignment(self, column: int, leaving: int) -> Assignment:
-        """Assignment after a swap, from what is known; only nodes whose center left are to be looked at."""
-        found = Assignment(self.problem.nodes)
+        """Assignment after a swap, from known distances; only nodes whose center left must be searched."""
+        assignment = Assignment(self.problem.nodes)
         to_new = self._distances[:, column]
         joins = to_new < self._nearest
-        found.labels[:] = np.where(joins, leaving, self._labels)
-        found.nearest[:] = np.where(joins, to_new, self._nearest)
-        found.other[:] = np.where(joins, self._nearest, np.minimum(self._second, to_new))
-        found.other[self._labels == leaving] = -np.inf
-        return found
+        assignment.labels[:] = np.where(joins, leaving, self._labels)
+        assignment.nearest[:] = np.where(joins, to_new, self._nearest)
+        assignment.other[:] = np.where(joins, self._nearest, np.minimum(self._second, to_new))
+        assignment.other[self._labels == leaving] = -np.inf
+        return assignment
 
 
 class NodeSwaps(Swaps):
     """The same search on uncertain nodes, with new centers drawn among their realizations."""
 
-    def gain_at_once(self) -> bool:
-        """Whether one of the places drawn, in exchange for a center, lowers the cost before any center moves."""
-        return bool(self.problem.excess(self._nearest).any()) and self._promising()[3] < -self.least_gain * self.cost
+    def gains_at_once(self) -> bool:
+        """Whether one of the candidates, in exchange for a center, lowers the cost before any center moves."""
+        return bool(self.problem.excess(self._nearest).any()) and self._best_swap()[3] < -self.min_gain * self.cost
 
     def _settle(self, centers: Floats) -> None:
         self.centers = centers
@@ -136,9 +136,9 @@ class NodeSwaps(Swaps):
         nodes = self.problem.nodes
         excess = self.problem.excess(self._nearest) / nodes.total_probabilities
         scores = np.repeat(excess, np.diff(nodes.offsets)) * nodes.probabilities
-        places = nodes.points[draw(scores, self.rng.random(N_CANDIDATES))].astype(np.float64)
-        self._distances = self._distances_to(places)
-        return places
+        candidates = nodes.points[draw(scores, self.rng.random(N_CANDIDATES))].astype(np.float64)
+        self._distances = self._distances_to(candidates)
+        return candidates
 
     def _distances_to(self, centers: Floats) -> Floats:
         nodes = self.problem.nodes

@@ -13,7 +13,7 @@ from probi._kernels import geometry
 from probi.medians import SPREAD_TOL, certified_medians, measured
 from probi.nodes import GRAIN, Nodes
 from probi.objective import Assignment
-from probi.solver.problem import capped
+from probi.solver.problem import capped_probabilities
 from probi.summary.config import AUDIT_SIZE
 
 Floats = NDArray[np.float64]
@@ -56,7 +56,7 @@ def usual_sums(mass: Floats, distances: Floats) -> tuple[float, Floats]:
     scores = np.vstack([mass, mass * distances])
     most = min(AUDIT_SIZE, len(mass) // MIN_NODES_PER_LARGE)
     sums = scores.sum(axis=1)
-    large = [capped(score, most)[0] for score in scores[scores.max(axis=1) * most >= sums]]
+    large = [capped_probabilities(score, most)[0] for score in scores[scores.max(axis=1) * most >= sums]]
     if large:
         usual = ~np.any(large, axis=0)
         if scores[1:, usual].any():

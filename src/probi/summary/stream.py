@@ -195,7 +195,7 @@ class Stream:
         limit = self.config.max_realizations
         if limit is None or np.diff(nodes.offsets).max() <= limit:
             return nodes, self.thinning
-        drawn, thin = nodes.thinned(limit, int(self.key.random(THIN).integers(2**64, dtype=np.uint64)), self.n_nodes)
+        drawn, thin = nodes._thin(limit, int(self.key.random(THIN).integers(2**64, dtype=np.uint64)), self.n_nodes)
         lost = np.flatnonzero(drawn.spreads[:, 0] >= 0.0)
         differences = np.zeros((2, len(nodes)))
         _, spreads, lower = certified_medians(thin.take(lost), SPREAD_TOL)

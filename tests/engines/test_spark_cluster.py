@@ -35,7 +35,7 @@ def folder(tmp_path_factory, request):
         table = pq.read_table(request.getfixturevalue("data_file")("covertype.parquet"))
         table = table.select(table.column_names[:10]).slice(0, N_ROWS)
     except pytest.skip.Exception:
-        X = blobs(n=N_ROWS, k=20, d=10, m=1)[0][:, 0]
+        X = blobs(n=N_ROWS, k=10, d=10, m=1)[0][:, 0]  # as many as are solved for: one optimum
         table = pa.table({f"x{j}": X[:, j] for j in range(10)})
     folder = tmp_path_factory.mktemp("table")
     borders = np.linspace(0, len(table), N_PARTS + 1).astype(int).tolist()

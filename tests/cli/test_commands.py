@@ -126,7 +126,7 @@ def test_merge_of_the_same_shard_is_refused(summarized, tmp_path, capsys):
     a, b = summarized("a.probi", "-q"), summarized("b.probi", "-q")
     said = error_line(probi(capsys, "merge", a, b, "-o", tmp_path / "all.probi", "-q"))
     assert said.startswith(f"{b}: Both summaries hold shard 0 of the same seed")
-    assert said.endswith("Read one of the parts again under a number of its own: shard (--shard).")
+    assert said.endswith("Read one of the parts again with another shard number (--shard).")
 
 
 def test_summaries_of_cluster_merge(path, tmp_path, capsys):

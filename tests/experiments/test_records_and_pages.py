@@ -133,7 +133,7 @@ def test_readings_of_the_papers_algorithm():
     assert found["points"]["mass"] == pytest.approx(1.0)
     assert found["points"]["n_retained"] != found["buckets"]["n_retained"]
     assert found["points whole"]["mass"] < found["whole"]["mass"] < 1.0
-    assert found["paper_coreset"]["mass"] < 1.0
+    assert found["rings"]["mass"] < 1.0
 
 
 @pytest.mark.slow

@@ -169,7 +169,7 @@ def assert_two_smallest(nodes, centers):
     distances = expected_distances(nodes, centers)
     order = np.argsort(distances, axis=1, kind="stable")[:, :2]
     smallest = np.take_along_axis(distances, order, axis=1) / nodes.total_probabilities[:, None]
-    found = two_nearest(nodes, np.asarray(centers, np.float64))
+    found = two_nearest(nodes, centers)
     assert_array_equal(found.labels, order[:, 0])
     assert_array_equal(found.distances, smallest[:, 0])
     if len(centers) == 1:
@@ -235,6 +235,13 @@ def test_assignment_is_the_argmin_of_centers_one_unit_in_the_last_place_apart(d,
     nodes = Nodes.from_dense(rng.normal(size=(1000, 4, d)).astype(dtype), shares.astype(dtype))
     centers = rng.normal(size=(4, d))
     check_argmin(nodes, np.concatenate([centers, np.nextafter(centers, np.inf), centers]))
+
+
+@pytest.mark.parametrize("function", [assign, expected_cost, expected_distances, two_nearest])
+def test_centers_of_another_dimension_are_refused(function):
+    """The kernels would read beyond the ends of arrays."""
+    with pytest.raises(InputError, match="7 features"):
+        function(Nodes.from_points(np.zeros((5, 3))), np.zeros((2, 7)))
 
 
 @pytest.mark.parametrize("total", [1.0, 0.9, 0.3])

@@ -142,8 +142,9 @@ class TwoNearest(NamedTuple):
     next_distances: Floats
 
 
-def two_nearest(nodes: Nodes, centers: Floats) -> TwoNearest:
+def two_nearest(nodes: Nodes, centers: ArrayLike) -> TwoNearest:
     """Find the two nearest centers of each node, exactly, without computing the distances to all."""
+    centers = check_centers(centers, nodes.n_features)
     n, (relative, slack) = len(nodes), _margins(nodes)
     labels, next_labels = np.empty(n, np.int32), np.empty(n, np.int32)
     nearest, following = np.empty(n), np.empty(n)

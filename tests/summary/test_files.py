@@ -167,6 +167,8 @@ def test_older_formats_are_read_as_they_were_meant(format):
     """400 nodes, all of them audited, faded by half, then 30 more, as the programs of their time evaluated them."""
     summary = Summary.load(Path(__file__).parents[1] / "data" / f"summary_format_{format}.probi")
     assert (summary.n_nodes, summary.n_retained, summary.mass) == (430, 94, 172.5)
+    # What those programs had as constants, and their files do not say.
+    assert (summary._config.leaf, summary._config.fan_in, summary._config.audit_size) == (128, 4, 2500)
     cost, error = summary.evaluate([[1.0, 1.0], [3.0, 2.0]])
     assert_allclose([cost, error], [270.7324626264218, 0.0], rtol=1e-12)
     assert Summary.from_bytes(summary.to_bytes()).to_bytes() == summary.to_bytes()

@@ -15,8 +15,7 @@ import probi as library
 from probi import Nodes, Summary, expected_cost, solve
 from probi.cli.results import Results
 from probi.io.formats.base import open_file
-from probi.io.options import Options
-from probi.io.reading import MEANING, as_before
+from probi.io.options import MEANING, Options, as_before
 from probi.io.sources import find_sources
 from probi.io.transform import Transform
 from probi.solver.solve import contradiction

@@ -12,7 +12,7 @@ from table_files import as_nodes, columns_of, some_nodes, write
 import probi.io
 from probi import InputError, Summary
 from probi.engines.tasks import Assign, Files, Frame, Summarize, groups, merge, reader_of, table_from_bytes, unpack_part
-from probi.io.assign import N_SHOWN, assign_all
+from probi.io.passes import N_SHOWN, assign_all
 from probi.summary.config import SummaryConfig
 
 TASK = Summarize(SummaryConfig(3, 40, seed=5))
@@ -186,7 +186,7 @@ def test_sums_of_parts_are_the_sums_of_all(files, tmp_path):
         assert_array_equal(found.counts, wanted.counts)
         assert (found.n_nodes, found.n_between) == (wanted.n_nodes, wanted.n_between)
         assert found.n_between > N_SHOWN
-        assert found.max_between() == wanted.max_between()
+        assert found.between == wanted.between
 
 
 @pytest.mark.slow

@@ -22,8 +22,8 @@ from probi.cli import console
 from probi.errors import InputError, StoppedError
 from probi.io.checkpoint import Checkpoint
 from probi.io.options import Options
+from probi.io.passes import summarize
 from probi.io.reader import Reader
-from probi.io.summarize import summarize
 
 
 @pytest.fixture(autouse=True)

@@ -11,10 +11,10 @@ from probi.cli.console import Console, Interrupts, Progress
 from probi.cli.steps import check_counts
 from probi.engines.tasks import Engine, Files, OnPart, Summarize, assign_parts, unpack_part
 from probi.errors import InputError
-from probi.io.assign import Tally
+from probi.io.checkpoint import Rejects
 from probi.io.node_assembler import Counts
+from probi.io.passes import Tally
 from probi.io.reader import Reader
-from probi.io.rejects import Rejects
 from probi.io.write import assignment_file
 from probi.solver.result import Result
 from probi.summary import Summary

@@ -20,7 +20,7 @@ def write_run_report(results: Results, path: Path) -> None:
         reproduce=_command_with_seed(results.seed),
         borderline=[]
         if tally is None
-        else [Borderline(b.node, b.cluster, b.distance, b.other, b.other_distance) for b in tally.max_between()],
+        else [Borderline(b.node, b.cluster, b.distance, b.other, b.other_distance) for b in tally.between],
         n_borderline=None if tally is None else tally.n_between,
         counts=None if tally is None else tally.counts,
         unit=results.space.unit,

@@ -15,8 +15,8 @@ from probi import __version__
 from probi._memory import peak_megabytes
 from probi._notes import rounded
 from probi.cli.console import print_table
-from probi.io.assign import Tally
 from probi.io.node_assembler import Counts
+from probi.io.passes import Tally
 from probi.io.transform import Transform
 from probi.io.write import write_centers, write_json
 from probi.solver.result import Result

@@ -9,13 +9,12 @@ from typing import Any
 from probi._notes import counted
 from probi.cli.console import Console, Interrupts
 from probi.errors import InputError, StoppedError
-from probi.io.assign import Tally, assign_all
 from probi.io.checkpoint import Checkpoint
 from probi.io.node_assembler import MAX_LISTED, Batch, Counts, by_kind, check_left_out
 from probi.io.options import Options
+from probi.io.passes import Tally, assign_all, summarize
 from probi.io.reader import Reader
 from probi.io.sources import Source
-from probi.io.summarize import summarize
 from probi.io.transform import Transform
 from probi.io.write import assignment_file
 from probi.solver.progress import Step

@@ -15,9 +15,8 @@ from probi.cli.console import Console, Interrupts
 from probi.cli.steps import assign_reader, check_output, open_reader, say_what_was_left_out, space_of
 from probi.errors import InputError
 from probi.io.node_assembler import Batch, Counts, check_left_out
-from probi.io.options import Options
+from probi.io.options import Options, as_before, check_as_before
 from probi.io.reader import Reader
-from probi.io.reading import as_before, check_as_before
 from probi.io.transform import Transform
 from probi.io.write import Centers, assignment_format, nodes_format, read_centers, read_reading, write_nodes
 from probi.nodes import Nodes

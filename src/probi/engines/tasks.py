@@ -13,15 +13,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from probi.errors import InputError
-from probi.io.assign import Tally, assign_all
 from probi.io.node_assembler import MAX_LISTED, Batch, Counts, check_left_out
 from probi.io.options import Options
+from probi.io.passes import Tally, assign_all, summarize
 from probi.io.reader import Reader, ReaderInfo
 from probi.io.recent_ids import Seen
 from probi.io.rows import Rejected
 from probi.io.sources import Source
 from probi.io.splits import Part, cut, without_torn_nodes
-from probi.io.summarize import summarize
 from probi.io.transform import N_ESTIMATED, SCALES, Transform
 from probi.io.write import empty_assignment_table
 from probi.nodes import Nodes

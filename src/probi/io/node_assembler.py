@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from probi.errors import InputError
 from probi.io.formats import load_format
 from probi.io.formats.base import COORDINATES
-from probi.io.left_out import LeftOut
 from probi.io.options import Options
 from probi.io.recent_ids import Seen
-from probi.io.row_errors import ErrorKind, RowErrors, add_unread, find_row_errors, valid_range
+from probi.io.row_errors import ErrorKind, LeftOut, RowErrors, add_unread, find_row_errors, valid_range
 from probi.io.rows import FILE, Rejected, Rows, joined
 from probi.nodes import Nodes
 from probi.tables.columns import is_text

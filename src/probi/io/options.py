@@ -1,11 +1,14 @@
-"""How to read: the options of :func:`probi.io.read`."""
+"""How to read: the options of :func:`probi.io.read`, and those that repeat how an earlier run read its files."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from probi.errors import InputError
-from probi.tables.missing import check_missing
+from probi.tables import ID_NAMES, check_missing
+
+if TYPE_CHECKING:
+    from probi.io.reader import Reader
 
 # A name, False (no column has this role) or None (guess).
 Given = str | Literal[False] | None
@@ -60,3 +63,93 @@ class Options:
             raise InputError(f"max_bad is {self.max_bad!r}, but must be a share between 0 and 1.")
         if self.dtype not in (None, "float32", "float64"):
             raise InputError(f"dtype is {self.dtype!r}, but must be float32 or float64.")
+
+
+DEFAULTS = asdict(Options())
+
+
+# -- as an earlier run -------------------------------------------------------------------------------------------------
+
+# Options that say what a row means.
+MEANING = ("layout", "group_size", "features", "id", "probability", "weight", "lonlat", "probabilities", "id_per_file")
+# Options that say what to do with rows. One that is given now takes precedence.
+HANDLING = ("missing", "on_bad", "max_bad", "gather", "decimal", "max_node_rows")
+
+
+def reading_of(reader: "Reader") -> dict[str, Any]:
+    """Options, as plain values, that give columns the same roles again."""
+    columns = reader.columns
+    return {
+        "layout": columns.layout,
+        "group_size": columns.group_size,
+        "features": columns.feature_columns,
+        "id": list(columns.stored_ids),
+        "probability": columns.probability,
+        "weight": columns.weight,
+        "lonlat": None if reader.space.lonlat is None else list(reader.space.lonlat),
+        **{option: getattr(reader.options, option) for option in ("probabilities", "id_per_file", *HANDLING)},
+    }
+
+
+def as_before(options: Options, before: Mapping[str, Any] | None, name: str) -> Options:
+    """Options completed by how a run read its files; one that contradicts it is an error.
+
+    ``name`` is that of its results. None is known of a run before: nothing is added.
+    """
+    if before is None:
+        return options
+    try:
+        # Results of older versions do not say what was done with rows.
+        handling = {option: before.get(option, DEFAULTS[option]) for option in HANDLING}
+        before = {option: before[option] for option in MEANING}
+    except (AttributeError, KeyError, TypeError):
+        raise InputError(f"{name} does not say how its run read its files.") from None
+    # None: not given, because it has its default.
+    given: dict[str, Any] = {
+        option: value if (value := getattr(options, option)) != DEFAULTS[option] else None for option in MEANING
+    }
+    for option, value in given.items():
+        # Features may be patterns, and are compared once the columns are known. Where rows do not share it, an id is
+        # only a name.
+        if value is None or option == "features" or (option == "id" and before["layout"] != "long"):
+            continue
+        if _listed(value or None) != _listed(before[option]):
+            convert = (
+                ", or bring the files into that layout: probi convert" if option in ("layout", "group_size") else ""
+            )
+            raise InputError(
+                f"--{option.replace('_', '-')} is {_text(value)}, but the run in {name} had {_text(before[option])}. "
+                f"Leave the option out{convert}."
+            )
+    if before["layout"] != "long" and set(map(str.lower, before["id"])) <= set(ID_NAMES):
+        before["id"] = []  # inferred again if there is one
+    filled: dict[str, Any] = {
+        option: value if given[option] is None else given[option] for option, value in before.items()
+    }
+    # A column that had no role then has none now, whatever its name.
+    filled |= {option: filled[option] or False for option in ("probability", "weight")}
+    filled["id"] = None if filled["id"] == [] else filled["id"]
+    filled["lonlat"] = None if filled["lonlat"] is None else tuple(filled["lonlat"])
+    handling = {option: value for option, value in handling.items() if getattr(options, option) == DEFAULTS[option]}
+    return replace(options, **filled, **handling)
+
+
+def check_as_before(reader: "Reader", before: Mapping[str, Any] | None, name: str) -> None:
+    """Raise if the columns of a reader have other roles than in the run before."""
+    if before is None:
+        return
+    for option, value in reading_of(reader).items():
+        if option not in ("id", "lonlat", *HANDLING) and _listed(value) != _listed(before[option]):
+            raise InputError(
+                f"{reader.sources[0]} would be read with {option.replace('_', ' ')} {_text(value)}, but the run in "
+                f"{name} had {_text(before[option])}. Rename or drop columns, or leave --features out."
+            )
+
+
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, str) else list(value) if isinstance(value, (list, tuple)) else value
+
+
+def _text(value: Any) -> str:
+    values = _listed(value)
+    return "none" if values in (None, []) else ",".join(map(str, values)) if isinstance(values, list) else str(values)

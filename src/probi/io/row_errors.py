@@ -1,6 +1,6 @@
-"""Errors by row: listed when a table could not be made nodes, and by ``probi check``."""
+"""Errors by row, listed when a table could not be made nodes and by ``probi check``; and the rows left out for them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from probi.tables.to_arrays import NUMBER, convert_texts, list_lengths, number_o
 from probi.validation import COORDINATES, LARGEST, PROBABILITIES, WEIGHTS, Range, is_above_1, is_nothing, sums_per_node
 
 Array = NDArray[Any]
+Indices = NDArray[np.int64]
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 LONGITUDES, LATITUDES = Range(-360.0, 360.0), Range(-90.0, 90.0)
 
@@ -47,12 +48,12 @@ class RowErrors:
             self.kinds.append(kind)
 
     @property
-    def rows(self) -> NDArray[np.int64]:
+    def rows(self) -> Indices:
         """Rows that have one."""
         return np.flatnonzero(self.codes >= 0)
 
     @property
-    def missing(self) -> NDArray[np.int64]:
+    def missing(self) -> Indices:
         """Rows that only lack a value."""
         return np.flatnonzero(np.array([kind.missing for kind in self.kinds] + [False])[self.codes])
 
@@ -268,3 +269,64 @@ def _odd_point(rows: Array, sizes: Array, n_features: int) -> ErrorKind:
         return f"has a point with {'no' if size < 0 else size} coordinates, not {n_features}"
 
     return ErrorKind("points with another number of coordinates", describe)
+
+
+# -- rows that are left out -------------------------------------------------------------------------------------------
+
+# Rows that are not bad themselves.
+WITH_A_BAD_ONE = "in a node with such a row"
+
+
+class LeftOut(RowErrors):
+    """Rows that are left out, each for one kind of error, and some of them for a missing value."""
+
+    def __init__(self, n_rows: int) -> None:
+        super().__init__(n_rows)
+        self._for_missing = np.zeros(n_rows, bool)
+
+    @property
+    def kept(self) -> Indices:
+        """The others."""
+        return np.flatnonzero(self.codes < 0)
+
+    @property
+    def n_missing(self) -> int:
+        """How many are left out for a missing value, their own or one of their node."""
+        return int(self._for_missing.sum())
+
+    def leave_out(self, rows: Indices, errors: RowErrors, for_missing: bool) -> None:
+        """Leave out rows with the errors that they have."""
+        self._for_missing[rows[self.codes[rows] < 0]] = for_missing
+        self.codes[rows] = errors.codes[rows] + len(self.kinds)
+        self.kinds += errors.kinds
+
+    def leave_out_nodes(self, bad: Indices, starts: Indices, numbers: Indices, for_missing: bool) -> None:
+        """Leave out all rows of nodes that have a bad one; ``numbers`` are those of the rows in their file."""
+        node = np.searchsorted(starts, np.arange(len(self.codes)), side="right") - 1
+        first = np.full(len(starts), -1)
+        nodes, at = np.unique(node[bad], return_index=True)
+        first[nodes] = bad[at]
+        others = np.flatnonzero((first[node] >= 0) & (self.codes < 0))
+        self._for_missing[others] = for_missing
+        cause = numbers[first[node]]
+        kind = ErrorKind(WITH_A_BAD_ONE, lambda row: f"belongs to a node that is left out for row {cause[row]}")
+        self.add(others, kind)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Rows per kind of error."""
+        numbers = np.bincount(self.codes[self.rows], minlength=len(self.kinds)).tolist()
+        counts: dict[str, int] = {}
+        for kind, number in zip(self.kinds, numbers, strict=True):
+            if number:
+                counts[kind.name] = counts.get(kind.name, 0) + number
+        return counts
+
+    def first(self, max_rows: Callable[[str], int]) -> Iterator[tuple[int, ErrorKind]]:
+        """The first rows of each kind, as many as its name allows, with the kind."""
+        shown: list[Indices] = []
+        for name in self.counts:
+            codes = [code for code, kind in enumerate(self.kinds) if kind.name == name]
+            shown.append(np.flatnonzero(np.isin(self.codes, codes))[: max(0, max_rows(name))])
+        for row in np.sort(np.concatenate([*shown, np.zeros(0, np.int64)])).tolist():
+            yield row, self.kind_of(row)

@@ -11,11 +11,11 @@ import pyarrow.types as kind
 
 from probi._notes import counted
 from probi.errors import InputError
+from probi.tables import ID_NAMES
 
 LAYOUTS = ("points", "groups", "long", "nested")
 
 # Names, in lower case, from which roles are inferred if the user gives none.
-ID_NAMES = ("id", "node", "node_id", "nodeid", "key")
 PROBABILITY_NAMES = ("probability", "probabilities", "prob", "p")
 WEIGHT_NAMES = ("weight", "weights")
 POINTS_NAMES = ("points", "realizations")

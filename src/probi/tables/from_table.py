@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from probi import _notes
 from probi.errors import InputError, InputWarning
+from probi.tables import check_missing
 from probi.tables.columns import Columns, Given, choose_columns
-from probi.tables.missing import check_missing
 from probi.tables.to_arrays import (
     NodeArrays,
     first_rows,

@@ -20,7 +20,7 @@ IN_MEMORY = "tables"
 
 def load_format(name: str) -> "Format":
     """Return a format by its name."""
-    module = "probi.io.formats.in_memory" if name == IN_MEMORY else FORMATS[name]
+    module = "probi.io.formats.base" if name == IN_MEMORY else FORMATS[name]
     return import_module(module).FORMAT  # type: ignore[no-any-return]
 
 

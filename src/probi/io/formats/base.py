@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -132,3 +133,27 @@ def rows_per_chunk(first: pa.Table, names: list[str]) -> int:
     some = first.select(names) if first.num_rows else first
     size = max(1, some.nbytes // 8 // max(1, some.num_rows))
     return int(np.clip(COORDINATES // max(size, len(names)), MIN_ROWS, MAX_ROWS))
+
+
+# -- tables in memory --------------------------------------------------------------------------------------------------
+
+
+class InMemory(TableFile):
+    """Tables in memory, such as a partition of a DataFrame, read like a file."""
+
+    def __init__(self, source: Source, options: OpenOptions) -> None:
+        super().__init__(source, options)
+        self._tables = iter(source.tables)
+        self._head = next(self._tables)
+        self.schema = self._head.schema
+        self.first = self._head.slice(0, 1000)
+
+    def tables(self, names: list[str], step: int, skip: int) -> Iterator[tuple[int, pa.Table, int]]:
+        """All tables."""
+        row = 0
+        for table in chain([self._head], self._tables):
+            yield row, table, 0
+            row += table.num_rows
+
+
+FORMAT = Format(endings=(), magic=(), open=InMemory)

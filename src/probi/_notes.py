@@ -1,11 +1,16 @@
-"""Messages to users: progress notes, and warnings that point to the user's line of code."""
+"""What users see: notes on progress, warnings that point to their line of code, tables in notebooks."""
 
 import sys
 import warnings
+from collections.abc import Sequence
+from html import escape
 from pathlib import Path
 
 # True to print errors only.
 quiet = False
+
+# Rows and columns shown in a notebook.
+MAX_ROWS, MAX_COLUMNS = 20, 8
 
 _PACKAGE = str(Path(__file__).parent)
 
@@ -36,3 +41,15 @@ def warn(message: str, category: type[Warning]) -> None:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+def html_table(caption: str, rows: Sequence[Sequence[str]], header: Sequence[str] = ()) -> str:
+    """An HTML table for notebooks whose first column has the row names; all text is escaped."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in header)
+    body = "".join(
+        f"<tr><th>{escape(row[0])}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in row[1:])}</tr>" for row in rows
+    )
+    return (
+        f'<table><caption style="text-align:left;white-space:nowrap">{escape(caption)}</caption>'
+        f"{f'<thead><tr>{head}</tr></thead>' if head else ''}<tbody>{body}</tbody></table>"
+    )

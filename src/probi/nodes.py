@@ -9,10 +9,11 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from probi import _html, _notes, _parallel
+from probi import _notes, _parallel
 from probi._kernels import statistics
 from probi._notes import counted
 from probi._random import seed_of
+from probi._realizations import of_gaussians, of_lists, of_matrix
 from probi.errors import InputError, InputWarning
 from probi.thinning import Thinned, ThinningBounds, allowed_realizations, thin
 from probi.validation import (
@@ -101,22 +102,23 @@ class Nodes:
         weights: ArrayLike | None = None,
         ids: ArrayLike | None = None,
     ) -> None:
-        flat = frozen(as_floats(points, "points", 2))
-        borders = frozen(check_offsets(offsets, len(flat)))
-        chances = (
-            equal_probabilities(borders, flat.dtype)
+        points = frozen(as_floats(points, "points", 2))
+        offsets = frozen(check_offsets(offsets, len(points)))
+        probabilities = (
+            equal_probabilities(offsets, points.dtype)
             if probabilities is None
-            else as_floats(probabilities, "probabilities", 1, flat.dtype)
+            else as_floats(probabilities, "probabilities", 1, points.dtype)
         )
-        n_nodes = len(borders) - 1
-        chances, totals, n_rounded = without_rounding(chances, borders, check_probabilities(chances, borders))
+        n_nodes = len(offsets) - 1
+        totals = check_probabilities(probabilities, offsets)
+        probabilities, totals, n_rounded = without_rounding(probabilities, offsets, totals)
         if n_rounded:
             warn_of_rounding(n_rounded, n_nodes)
-        magnitude = check_points(flat, borders)
+        magnitude = check_points(points, offsets)
         self._set(
-            points=flat,
-            probabilities=frozen(chances),
-            offsets=borders,
+            points=points,
+            probabilities=frozen(probabilities),
+            offsets=offsets,
             weights=as_weights(weights, n_nodes),
             ids=as_ids(ids, n_nodes),
             total_probabilities=frozen(totals),
@@ -300,9 +302,7 @@ class Nodes:
         >>> probi.Nodes.from_list(tracks)
         Nodes(2 nodes, 4 realizations (1 to 3 per node), 2 features, float64, mass 2)
         """
-        from probi._lists import joined
-
-        return cls(*joined(X, probabilities), weights, ids)
+        return cls(*of_lists(X, probabilities), weights, ids)
 
     @classmethod
     def from_matrix(cls, X: ArrayLike, P: Any, weights: ArrayLike | None = None, ids: ArrayLike | None = None) -> Self:
@@ -332,9 +332,7 @@ class Nodes:
         >>> probi.Nodes.from_matrix(shops, [[0.7, 0.3, 0.0], [0.0, 0.0, 1.0]])
         Nodes(2 nodes, 3 realizations (1 to 2 per node), 2 features, float64, mass 2)
         """
-        from probi._matrix import realizations
-
-        return cls(*realizations(as_floats(X, "X", 2), P), weights, ids)
+        return cls(*of_matrix(as_floats(X, "X", 2), P), weights, ids)
 
     @classmethod
     def from_gaussian(
@@ -378,9 +376,7 @@ class Nodes:
                [-3.19,  0.  ],
                [ 0.  , -1.6 ]])
         """
-        from probi._gaussian import realizations
-
-        points, probabilities = realizations(as_floats(means, "means", 2), covariances, n, random_state)
+        points, probabilities = of_gaussians(as_floats(means, "means", 2), covariances, n, random_state)
         return cls._of_dense(points, probabilities, weights, ids)
 
     @classmethod
@@ -854,7 +850,7 @@ class Nodes:
 
     def _repr_html_(self) -> str:
         """Show the first nodes in a notebook."""
-        shown, d = min(len(self), _html.MAX_ROWS // 2), min(self.n_features, _html.MAX_COLUMNS)
+        shown, d = min(len(self), _notes.MAX_ROWS // 2), min(self.n_features, _notes.MAX_COLUMNS)
         middles = self[:shown].gravity_centers[:, :d]
         rows = [
             [
@@ -864,7 +860,7 @@ class Nodes:
             for i in range(shown)
         ]  # fmt: skip
         header = ["node" if self.ids is None else "id", "realizations", "mass", *(f"mean x{j}" for j in range(d))]
-        return _html.table(repr(self), rows, header)
+        return _notes.html_table(repr(self), rows, header)
 
 
 def _each(function: Callable[..., Any], *values: Any) -> Any:

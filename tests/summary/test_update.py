@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from samples import certain, forking, in_child, some_centers, summarized, uncertain
 
 from probi import InputError, Nodes, Summary, _parallel
-from probi.coreset.presets import PRESETS as PRESETS_OF_SUMMARIES
+from probi.coreset import PRESETS as PRESETS_OF_SUMMARIES
 from probi.summary.audit import AuditSample
 from probi.summary.buffer import Buffer
 

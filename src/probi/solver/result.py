@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from probi import _html
+from probi import _notes
 from probi._notes import counted, rounded
 
 Floats = NDArray[np.float64]
@@ -113,7 +113,7 @@ class Result:
 
     def _repr_html_(self) -> str:
         """Show the clusters in a notebook: the first ones, and the first features of their centers."""
-        shown, d = min(len(self.centers), _html.MAX_ROWS), min(self.centers.shape[1], _html.MAX_COLUMNS)
+        shown, d = min(len(self.centers), _notes.MAX_ROWS), min(self.centers.shape[1], _notes.MAX_COLUMNS)
         sums = (self.clusters.count, self.clusters.mass, self.clusters.cost, self.clusters.spread)
         rows = [
             [
@@ -126,7 +126,7 @@ class Result:
         ]
         count = "nodes" if self.labels is not None else "nodes of the coreset"
         header = ["cluster", count, "mass", "cost", "spread", *(f"center x{j}" for j in range(d))]
-        return _html.table(repr(self), rows, header)
+        return _notes.html_table(repr(self), rows, header)
 
 
 @dataclass(frozen=True)

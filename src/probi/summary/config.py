@@ -69,7 +69,7 @@ class SummaryConfig:
 
     def __post_init__(self) -> None:
         # Imported here: the command line reads the fields above, and its --help must not load kernels.
-        from probi.coreset.presets import PRESETS
+        from probi.coreset import PRESETS
         from probi.validation import check_count
 
         for name, least in (("n_clusters", 1), ("shard", 0), ("seed", 0), ("audit_size", 1), ("max_realizations", 1)):
@@ -99,7 +99,7 @@ class SummaryConfig:
     @cached_property
     def coresets(self) -> Preset:
         """How coresets are built, and their size."""
-        from probi.coreset.presets import PRESETS
+        from probi.coreset import PRESETS
 
         return PRESETS[self.preset].of(self.n_clusters, self.size, self.epsilon, self.delta)
 

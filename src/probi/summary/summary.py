@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from probi import _html, _parallel
+from probi import _notes, _parallel
 from probi._inputs import as_nodes
 from probi._notes import counted
 from probi._random import seed_of
@@ -506,9 +506,9 @@ class Summary:
             ["mass", f"{self.mass:,.6g}"],
             ["features", "not known yet" if self.n_features is None else f"{self.n_features:,}, {self.dtype}"],
             ["spread of the nodes", f"{self.spread_cost:,.6g}"],
-            *([str(name), str(value)] for name, value in list(self.about.items())[: _html.MAX_ROWS]),
+            *([str(name), str(value)] for name, value in list(self.about.items())[: _notes.MAX_ROWS]),
         ]
-        return _html.table(repr(self), rows)
+        return _notes.html_table(repr(self), rows)
 
     # -- copies and files -------------------------------------------------------------------------------------------
 

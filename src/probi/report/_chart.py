@@ -1,6 +1,6 @@
 """Axes and marks as SVG inside an HTML page, in the page's colors and fonts.
 
-The report draws with it and not with matplotlib, whose import and layout took longer than all else that a run did.
+The report does not use matplotlib, whose import and layout would take longer than the rest of a run.
 Lengths are in points, 1/72 inch; y points down, as in SVG.
 """
 
@@ -47,7 +47,7 @@ KAPPA = 0.5522847498307936  # a quarter of a circle as a cubic curve
 # -- scales -----------------------------------------------------------------------------------------------------------
 
 
-def limits(values: Array, margin: float = MARGIN) -> tuple[float, float]:
+def limits(values: Array) -> tuple[float, float]:
     """Limits of an axis that shows all finite values, with a margin."""
     finite = np.asarray(values, np.float64)
     finite = finite[np.isfinite(finite)]
@@ -55,7 +55,7 @@ def limits(values: Array, margin: float = MARGIN) -> tuple[float, float]:
     if high - low <= 1e-12 * max(abs(low), abs(high)):
         around = 0.05 * max(abs(low), abs(high)) or 0.05
         low, high = low - around, high + around
-    return low - margin * (high - low), high + margin * (high - low)
+    return low - MARGIN * (high - low), high + MARGIN * (high - low)
 
 
 def round_ticks(low: float, high: float, at_most: int, steps: Sequence[float] = STEPS) -> Ticks:
@@ -125,16 +125,26 @@ def text(
     )
 
 
+def vertical(x: float, start: float, stop: float) -> str:
+    """Path of a vertical line."""
+    return f"M{length(x)} {length(start)}V{length(stop)}"
+
+
+def horizontal(y: float, start: float, stop: float) -> str:
+    """Path of a horizontal line."""
+    return f"M{length(start)} {length(y)}H{length(stop)}"
+
+
 def polyline(x: Floats, y: Floats, close: bool = False) -> str:
     """Path through points, interrupted at missing ones."""
-    found, pen = [], "M"
+    steps, pen = [], "M"
     for a, b in zip(x.tolist(), y.tolist(), strict=True):
         if math.isfinite(a) and math.isfinite(b):
-            found.append(f"{pen}{length(a)} {length(b)}")
+            steps.append(f"{pen}{length(a)} {length(b)}")
             pen = "L"
         else:
             pen = "M"
-    return "".join(found) + "Z" * (close and bool(found))
+    return "".join(steps) + "Z" * (close and bool(steps))
 
 
 def ellipse(middle: Floats, first: Floats, second: Floats) -> str:
@@ -145,10 +155,10 @@ def ellipse(middle: Floats, first: Floats, second: Floats) -> str:
         return f"{length(x)} {length(y)}"
 
     corners = [(1, 0), (0, 1), (-1, 0), (0, -1), (1, 0)]
-    found = f"M{at(1, 0)}"
+    curve = f"M{at(1, 0)}"
     for (a, b), (c, d) in itertools.pairwise(corners):
-        found += f"C{at(a + KAPPA * c, b + KAPPA * d)} {at(c + KAPPA * a, d + KAPPA * b)} {at(c, d)}"
-    return found + "Z"
+        curve += f"C{at(a + KAPPA * c, b + KAPPA * d)} {at(c + KAPPA * a, d + KAPPA * b)} {at(c, d)}"
+    return curve + "Z"
 
 
 def marks(places: Floats, mark: str) -> str:
@@ -209,20 +219,17 @@ class Axes:
 
     def spine(self, side: str) -> str:
         """The line at the left or at the bottom."""
-        line = (
-            f"M{length(self.left)} {length(self.top)}V{length(self.bottom)}"
-            if side == "left"
-            else f"M{length(self.left)} {length(self.bottom)}H{length(self.right)}"
-        )
+        at_left = vertical(self.left, self.top, self.bottom)
+        line = at_left if side == "left" else horizontal(self.bottom, self.left, self.right)
         return path(line, stroke=MUTED, width=0.6)
 
-    def x_ticks(self, ticks: Ticks, dash: float = TICK) -> list[str]:
+    def x_ticks(self, ticks: Ticks) -> list[str]:
         """Ticks below the axes, and their labels."""
         at = self.x([value for value, _ in ticks]).tolist()
-        dashes = "".join(f"M{length(x)} {length(self.bottom)}v{length(dash)}" for x in at)
-        below = self.bottom + dash + GAP + 0.5 * SMALL
+        dashes = "".join(f"M{length(x)} {length(self.bottom)}v{length(TICK)}" for x in at)
+        below = self.bottom + TICK + GAP + 0.5 * SMALL
         texts = [text(x, below, words, anchor="middle") for x, (_, words) in zip(at, ticks, strict=True)]
-        return [path(dashes, stroke=MUTED, width=0.6) if dash and dashes else "", *texts]
+        return [path(dashes, stroke=MUTED, width=0.6) if dashes else "", *texts]
 
     def y_ticks(self, ticks: Ticks, dash: float = TICK) -> list[str]:
         """Ticks to the left of the axes, and their labels."""
@@ -234,8 +241,8 @@ class Axes:
 
     def grid(self, xs: Ticks = (), ys: Ticks = ()) -> str:  # type: ignore[assignment]
         """Thin lines at ticks."""
-        lines = [f"M{length(x)} {length(self.top)}V{length(self.bottom)}" for x in self.x([v for v, _ in xs]).tolist()]
-        lines += [f"M{length(self.left)} {length(y)}H{length(self.right)}" for y in self.y([v for v, _ in ys]).tolist()]
+        lines = [vertical(x, self.top, self.bottom) for x in self.x([value for value, _ in xs]).tolist()]
+        lines += [horizontal(y, self.left, self.right) for y in self.y([value for value, _ in ys]).tolist()]
         return path("".join(lines), stroke=LINE, width=0.6) if lines else ""
 
     def names(self, x: str, y: str, beside: float) -> list[str]:
@@ -243,13 +250,13 @@ class Axes:
         size = SMALL + 0.5
         middle, center = (self.left + self.right) / 2, (self.top + self.bottom) / 2
         below = self.bottom + TICK + 2 * GAP + SMALL + 0.5 * size
-        found = [
+        names = [
             text(middle, below + i * LINE_HEIGHT * size, line, size=size, anchor="middle")
             for i, line in enumerate(x.splitlines())
         ]
         lines = y.splitlines()
         start = self.left - beside - (len(lines) - 0.5) * LINE_HEIGHT * size
-        return found + [
+        return names + [
             text(start + i * LINE_HEIGHT * size, center, line, size=size, anchor="middle", turned=True)
             for i, line in enumerate(lines)
         ]

@@ -1,21 +1,20 @@
 """Draws clusters in a plane."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from probi._notes import counted
 from probi.medians import SPREAD_TOL, certified_medians
-from probi.report._measures import covariance, principal_plane
-from probi.report._scene import Scene
-from probi.report._style import DISC, DISC_INK, EXCESS, MUTED, PLAIN, color, has_colors, ink, label, marker, owner
-from probi.report._words import Words, enumerated, percent, plural, short
+from probi.report._scene import Scene, covariance, principal_plane
+from probi.report._style import DISC, DISC_INK, EXCESS, MUTED, PLAIN, color, has_colors, ink, label, marker, root_figure
+from probi.report._words import Words, enumerated, percent, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.patches import Ellipse
     from matplotlib.path import Path
 
 Array = NDArray[Any]
@@ -75,7 +74,7 @@ def choose_plane(scene: Scene) -> Plane:
 
 def aspect_of(scene: Scene) -> float:
     """Length of one unit of y in units of x, as the median over centers; for degrees 1 / cos(latitude)."""
-    places = np.asarray(scene.places, np.float64)
+    places = np.asarray(scene.coordinates, np.float64)
     step = 1e-4 * float(scene.nodes.points[:1000].std(axis=0).max()) or 1e-4
     moved = places[:, None] + step * np.eye(places.shape[1])
     values = scene.to_original(moved.reshape(-1, places.shape[1])).reshape(*moved.shape[:2], 2)
@@ -150,11 +149,8 @@ def _draw_realizations(axes: "Axes", scene: Scene, plane: Plane) -> int:
 
 
 def _draw_medians(axes: "Axes", scene: Scene, plane: Plane) -> int:
-    numbers = some_medians(scene)
-    medians = certified_medians(scene.nodes.take(numbers), SPREAD_TOL)[0]
-    labels = scene.labels[numbers]
-    places = plane.project(medians, labels, heights_of(len(scene.nodes))[numbers])
-    k = scene.n_clusters
+    numbers, places = some_medians(scene, plane)
+    labels, k = scene.labels[numbers], scene.n_clusters
     marks = np.array([marker(c, k) for c in labels])
     for mark in np.unique(marks):
         inside = marks == mark
@@ -166,12 +162,14 @@ def _draw_medians(axes: "Axes", scene: Scene, plane: Plane) -> int:
     return len(numbers)
 
 
-def some_medians(scene: Scene) -> NDArray[np.int64]:
-    """Indices of the nodes whose medians to draw, always the same ones."""
+def some_medians(scene: Scene, plane: Plane) -> tuple[NDArray[np.int64], Floats]:
+    """Indices of the nodes whose medians to draw, always the same ones, and the positions of the medians."""
     n = len(scene.nodes)
-    if n <= MAX_MEDIANS:
-        return np.arange(n)
-    return np.sort(np.random.default_rng(1).choice(n, MAX_MEDIANS, replace=False))
+    nodes = np.arange(n)
+    if n > MAX_MEDIANS:
+        nodes = np.sort(np.random.default_rng(1).choice(n, MAX_MEDIANS, replace=False))
+    medians = certified_medians(scene.nodes.take(nodes), SPREAD_TOL)[0]
+    return nodes, plane.project(medians, scene.labels[nodes], heights_of(n)[nodes])
 
 
 def heights_of(n_nodes: int) -> Floats:
@@ -179,27 +177,32 @@ def heights_of(n_nodes: int) -> Floats:
     return np.asarray(np.arange(n_nodes) * GOLDEN % 1.0, np.float64)
 
 
-def _draw_ellipses(axes: "Axes", scene: Scene, plane: Plane) -> None:
-    """One standard deviation of the realizations of each cluster, around their mean."""
+def ellipses(scene: Scene, plane: Plane) -> Iterator[tuple[int, Floats, Floats, Floats]]:
+    """Cluster, mean and half axes, the longer one first: one standard deviation of the realizations of a cluster."""
     points = plane.project(scene.nodes.points, scene.owners, np.full(len(scene.owners), 0.5))
     for c, inside in enumerate(scene.members):
-        found = covariance(points[inside], scene.masses[inside])
-        if found is not None:
-            ellipse = _ellipse(*found, ROW if plane.has_rows else None)
-            ellipse.set(fill=False, edgecolor=ink(axes), linestyle=(0, (4, 2)), linewidth=1.0, zorder=3)
-            ellipse.set_gid(f"ellipse {c}")
-            axes.add_patch(ellipse)
+        moments = covariance(points[inside], scene.masses[inside])
+        if moments is None:
+            continue
+        middle, covariances = moments
+        variances, directions = np.linalg.eigh(covariances)
+        halves = np.sqrt(np.maximum(variances, 0.0)) * directions
+        if plane.has_rows:
+            halves = np.array([[0.0, np.sqrt(max(covariances[0, 0], 0.0))], [ROW / 2, 0.0]])
+        yield c, middle, halves[:, 1], halves[:, 0]
 
 
-def _ellipse(middle: Floats, covariances: Floats, height: float | None) -> "Ellipse":
+def _draw_ellipses(axes: "Axes", scene: Scene, plane: Plane) -> None:
     from matplotlib.patches import Ellipse
 
-    variances, directions = np.linalg.eigh(covariances)
-    small, large = 2 * np.sqrt(np.maximum(variances, 0.0))
-    if height is not None:
-        return Ellipse((middle[0], middle[1]), large, height)
-    angle = float(np.degrees(np.arctan2(directions[1, 1], directions[0, 1])))
-    return Ellipse((middle[0], middle[1]), large, small, angle=angle)
+    for c, (x, y), longer, shorter in ellipses(scene, plane):
+        angle = float(np.degrees(np.arctan2(longer[1], longer[0])))
+        axes.add_patch(
+            Ellipse(
+                (x, y), 2 * np.hypot(*longer), 2 * np.hypot(*shorter), angle=angle, fill=False, edgecolor=ink(axes),
+                linestyle=(0, (4, 2)), linewidth=1.0, zorder=3, gid=f"ellipse {c}",
+            )
+        )  # fmt: skip
 
 
 def _set_limits(axes: "Axes", plane: Plane) -> None:
@@ -220,7 +223,7 @@ def _set_limits(axes: "Axes", plane: Plane) -> None:
 
 def _draw_centers(axes: "Axes", scene: Scene, plane: Plane) -> None:
     k = scene.n_clusters
-    places = plane.project(scene.places, np.arange(k), np.full(k, 0.5))
+    places = plane.project(scene.coordinates, np.arange(k), np.full(k, 0.5))
     axes.update_datalim(places)
     axes.autoscale_view()
     axes.scatter(
@@ -271,7 +274,7 @@ class Disc:
 
 def _shifts(axes: "Axes", places: Floats, numbers: NDArray[np.int64]) -> Floats:
     """Offset of each disc from its center, in points."""
-    figure = owner(axes)
+    figure = root_figure(axes)
     figure.draw_without_rendering()  # the layout determines the size of the axes
     points = 72 / figure.dpi
     drawn = [c.get_offsets() for c in axes.collections if c.get_gid() in ("realizations", "medians")]
@@ -330,15 +333,14 @@ def _n_near(spots: Floats, others: Floats, radius: float) -> Floats:
 
 def clusters_words(scene: Scene, plane: Plane, n_drawn: int, n_medians: int, has_ellipses: bool) -> Words:
     """Describe the plot, and how much of the data is drawn."""
-    alt = (
-        f"Scatter plot of {plural(n_medians, 'node')} in {plural(scene.n_clusters, 'cluster')} around numbered centers."
-    )
+    clusters = counted(scene.n_clusters, "cluster")
+    alt = f"Scatter plot of {counted(n_medians, 'node')} in {clusters} around numbered centers."
     return Words(_title(scene), _caption(scene, plane, n_drawn, n_medians, has_ellipses), alt)
 
 
 def _title(scene: Scene) -> str:
     kind = "nodes" if scene.nodes.is_certain else "uncertain nodes"
-    return f"{plural(scene.n_clusters, 'cluster')} of {kind}"
+    return f"{counted(scene.n_clusters, 'cluster')} of {kind}"
 
 
 def _caption(scene: Scene, plane: Plane, n_drawn: int, n_medians: int, has_ellipses: bool) -> str:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from probi._notes import counted
 from probi.report._style import EXCESS, LINE, PLAIN, SMALL, SPREAD, format_ticks, ink, label
-from probi.report._words import Words, measured, number, percent, plural
+from probi.report._words import Words, measured, number, percent
 from probi.solver.result import Result
 
 if TYPE_CHECKING:
@@ -97,8 +98,8 @@ def elbow_words(
 ) -> Words:
     """Describe the plot."""
     alt = (
-        f"Line chart: the cost goes from {number(costs[0])} with {plural(int(ks[0]), 'cluster')} "
-        f"to {number(costs[-1])} with {plural(int(ks[-1]), 'cluster')}."
+        f"Line chart: the cost goes from {number(costs[0])} with {counted(int(ks[0]), 'cluster')} "
+        f"to {number(costs[-1])} with {counted(int(ks[-1]), 'cluster')}."
     )
     return Words("Cost by number of clusters", _elbow_caption(errors, floors, chosen, unit), alt)
 

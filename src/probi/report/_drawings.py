@@ -6,14 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from probi.medians import SPREAD_TOL, certified_medians
 from probi.report import _chart as chart
 from probi.report._chart import PAD, SMALL, WIDTH, Axes, Ticks, limits, path, text
 from probi.report._clusters import (
     FAINT,
     NUMBER_SIZE,
     RADIUS,
-    ROW,
     STRETCHED,
     Plane,
     alpha_of,
@@ -21,13 +19,12 @@ from probi.report._clusters import (
     choose_plane,
     clusters_words,
     dot_radii,
-    heights_of,
+    ellipses,
     numbered,
     some_medians,
     some_realizations,
 )
 from probi.report._costs import MAX_TICKS, cost_bars, cost_name, elbow_curve, elbow_words, floor_limits, split_words
-from probi.report._measures import covariance
 from probi.report._profiles import (
     LONGEST_NAME,
     MAX_FEATURES,
@@ -43,18 +40,7 @@ from probi.report._profiles import (
     symmetric_log,
 )
 from probi.report._scene import Scene
-from probi.report._style import (
-    DISC,
-    DISC_INK,
-    EXCESS,
-    INK,
-    LINE,
-    MUTED,
-    SPREAD,
-    color,
-    has_colors,
-    marker,
-)
+from probi.report._style import DISC, DISC_INK, EXCESS, INK, LINE, MUTED, SPREAD, color, has_colors, marker
 from probi.report._words import Words, short
 from probi.solver.result import Result
 
@@ -80,43 +66,22 @@ def clusters_picture(scene: Scene, height: float) -> tuple[str, Words]:
     """Realizations, medians, ellipses and centers in a plane."""
     plane = choose_plane(scene)
     rows, realizations = some_realizations(scene, plane)
-    chosen = some_medians(scene)
-    medians = certified_medians(scene.nodes.take(chosen), SPREAD_TOL)[0]
-    labels = scene.labels[chosen]
-    medians = plane.project(medians, labels, heights_of(len(scene.nodes))[chosen])
-    k = scene.n_clusters
-    ellipses = list(_ellipses(scene, plane)) if has_colors(k) else []
-    centers = plane.project(scene.places, np.arange(k), np.full(k, 0.5))
-    extremes = [middle + sign * half for middle, *halves in ellipses for half in _extent(*halves) for sign in (-1, 1)]
+    chosen, medians = some_medians(scene, plane)
+    labels, k = scene.labels[chosen], scene.n_clusters
+    outlines = [half_axes for _, *half_axes in ellipses(scene, plane)] if has_colors(k) else []
+    centers = plane.project(scene.coordinates, np.arange(k), np.full(k, 0.5))
+    extremes = [middle + sign * np.hypot(*halves) for middle, *halves in outlines for sign in (-1, 1)]
     axes, frame = _plane_axes(plane, np.vstack([realizations, medians, centers, *extremes]), 72 * height)
     parts = list(_marks(axes, scene, rows, realizations, labels, medians))
     parts += frame
     scale = np.array([axes.x(1.0) - axes.x(0.0), axes.y(1.0) - axes.y(0.0)])
-    large = [ellipse for ellipse in ellipses if np.hypot(*(ellipse[1] * scale)) >= SMALLEST_ELLIPSE]
+    large = [outline for outline in outlines if np.hypot(*(outline[1] * scale)) >= SMALLEST_ELLIPSE]
     for middle, first, second in large:
         points = chart.ellipse(axes.places(middle[None])[0], first * scale, second * scale)
         parts.append(path(points, stroke=INK, width=1.0, more="; stroke-dasharray: 4 2"))
     parts += _centers(axes, scene, centers, np.vstack([realizations, medians]))
     words = clusters_words(scene, plane, len(rows), len(chosen), bool(large))
     return chart.svg(parts, 72 * height, words.alt), words
-
-
-def _ellipses(scene: Scene, plane: Plane) -> Iterator[tuple[Floats, Floats, Floats]]:
-    """Middle and half axes of one standard deviation of the realizations of each cluster."""
-    points = plane.project(scene.nodes.points, scene.owners, np.full(len(scene.owners), 0.5))
-    for inside in scene.members:
-        found = covariance(points[inside], scene.masses[inside])
-        if found is not None:
-            variances, directions = np.linalg.eigh(found[1])
-            halves = np.sqrt(np.maximum(variances, 0.0)) * directions
-            if plane.has_rows:
-                halves = np.array([[0.0, np.sqrt(max(found[1][0, 0], 0.0))], [ROW / 2, 0.0]])
-            yield found[0], halves[:, 1], halves[:, 0]
-
-
-def _extent(first: Floats, second: Floats) -> list[Floats]:
-    """Extent of an ellipse from its center."""
-    return [np.hypot(first, second)]
 
 
 def _plane_axes(plane: Plane, points: Floats, height: float) -> tuple[Axes, list[str]]:
@@ -175,11 +140,11 @@ def _layers(places: Floats, looks: NDArray[Any], name: str, drawn: Callable[[str
     seen: set[str] = set()
     for layer in np.array_split(np.arange(len(looks)), N_LAYERS):
         for i, look in enumerate(kinds):
-            found = chart.marks(places[layer[looks[layer] == look]], f"{name}-{i}")
-            if found and look not in seen:
+            marks = chart.marks(places[layer[looks[layer] == look]], f"{name}-{i}")
+            if marks and look not in seen:
                 seen.add(look)
                 yield chart.mark(f"{name}-{i}", *drawn(look))
-            yield found
+            yield marks
 
 
 def _centers(axes: Axes, scene: Scene, centers: Floats, marks: Floats) -> Iterator[str]:
@@ -223,8 +188,7 @@ def elbow_picture(results: Sequence[Result], chosen: int | None, height: float, 
     for at, low, high in zip(x, axes.y(costs - 2 * errors), axes.y(costs + 2 * errors), strict=True):
         if np.isfinite(low) and np.isfinite(high):
             ends = "".join(f"M{chart.length(at - 3)} {chart.length(end)}h6" for end in (low, high))
-            stem = f"M{chart.length(at)} {chart.length(low)}V{chart.length(high)}"
-            parts.append(path(stem + ends, stroke=EXCESS, width=1.4))
+            parts.append(path(chart.vertical(at, low, high) + ends, stroke=EXCESS, width=1.4))
     parts += [path(_circle(a, b, 2.25), fill=EXCESS) for a, b in zip(x, y, strict=True) if np.isfinite(b)]
     if chosen is not None and np.isfinite(results[chosen].cost):
         best = results[chosen]
@@ -289,7 +253,7 @@ def _legend(x: float, y: float) -> Iterator[str]:
 
 def profiles_picture(scene: Scene) -> tuple[str, Words]:
     """One panel per cluster: its center, feature by feature, with bars for the middle half of its realizations."""
-    features = scene.max_different(MAX_FEATURES)
+    features = scene.most_different(MAX_FEATURES)
     clusters = largest(scene)
     centers = scene.standardised(scene.centers)[:, features]
     bands = [band_of(scene, c)[:, features] for c in clusters]
@@ -345,13 +309,12 @@ def _steps(heights: Floats, axes: Axes) -> Ticks:
 
 def _panel(axes: Axes, paint: str, center: Floats, band: Floats) -> Iterator[str]:
     at = axes.x(np.arange(len(center)))
-    rules = "".join(f"M{chart.length(x)} {chart.length(axes.bottom)}V{chart.length(axes.top)}" for x in at)
+    rules = "".join(chart.vertical(x, axes.bottom, axes.top) for x in at)
     yield path(rules, stroke=LINE, width=0.5)
-    zero = chart.length(float(axes.y(0.0)))
-    yield path(f"M{chart.length(axes.left)} {zero}H{chart.length(axes.right)}", stroke=MUTED, width=0.6)
+    yield path(chart.horizontal(float(axes.y(0.0)), axes.left, axes.right), stroke=MUTED, width=0.6)
     wide = bar_width(len(at))
     bars = [
-        f"M{chart.length(x)} {chart.length(low)}V{chart.length(high)}"
+        chart.vertical(x, low, high)
         for x, low, high in zip(at, *axes.y(band), strict=True)
         if np.isfinite([low, high]).all()
     ]

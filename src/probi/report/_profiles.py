@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from probi.report._measures import quantiles
-from probi.report._scene import Scene
+from probi.report._scene import Scene, quantiles
 from probi.report._style import INK, LINE, MUTED, PLAIN, SMALL, color, new_figure, style_axes
 from probi.report._words import Words, enumerated, percent, short
 
@@ -25,8 +24,8 @@ EXTREME = 6.0  # where such a scale begins to be worth it
 
 
 def draw_profiles(scene: Scene) -> tuple["Figure", Words]:
-    """Draw a panel a cluster; say what is to be seen and what was left out."""
-    shown = scene.max_different(MAX_FEATURES)
+    """Draw one panel per cluster; return the figure and its caption."""
+    shown = scene.most_different(MAX_FEATURES)
     clusters = largest(scene)
     centers = scene.standardised(scene.centers)[:, shown]
     bands = [band_of(scene, c)[:, shown] for c in clusters]

@@ -1,4 +1,4 @@
-"""What plots and tables show: nodes and centers, in original units."""
+"""What plots and tables show: nodes and centers, in original units; and their statistics."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probi._inputs import as_nodes
+from probi._notes import counted
 from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.objective import assign, check_centers
-from probi.report._measures import deviations, quantiles
-from probi.report._words import feature_names, plural
+from probi.report._words import feature_names
 from probi.solver.result import Result
 
 Array = NDArray[Any]
@@ -36,10 +36,10 @@ class Scene:
         Number of all nodes.
     labels : ndarray of shape (n_nodes,)
         Nearest center of each. Not those of the result, which may belong to other nodes.
-    places : ndarray of shape (n_clusters, d)
+    coordinates : ndarray of shape (n_clusters, d)
         Centers in the coordinates of the clustering.
     to_original : function
-        Maps these to original units.
+        Maps coordinates to original units.
     features : list of str
         Names in original units.
     cluster_masses : ndarray of shape (n_clusters,)
@@ -49,7 +49,7 @@ class Scene:
     nodes: Nodes
     n_nodes: int
     labels: NDArray[np.int32]
-    places: Floats
+    coordinates: Floats
     to_original: Original
     features: list[str]
     cluster_masses: Floats
@@ -57,12 +57,12 @@ class Scene:
     @property
     def n_clusters(self) -> int:
         """Number of centers."""
-        return len(self.places)
+        return len(self.coordinates)
 
     @cached_property
     def centers(self) -> Floats:
         """In original units, (n_clusters, d')."""
-        return self.to_original(self.places)
+        return self.to_original(self.coordinates)
 
     @cached_property
     def values(self) -> Floats:
@@ -110,7 +110,7 @@ class Scene:
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(self.scales > 0, (values - self.medians) / self.scales, 0.0)
 
-    def max_different(self, at_most: int) -> NDArray[np.int64]:
+    def most_different(self, at_most: int) -> NDArray[np.int64]:
         """Indices of the features in which the centers differ most from the nodes and each other, in order."""
         positions = np.nan_to_num(np.vstack([self.standardised(self.centers), np.zeros(len(self.features))]))
         order = np.argsort(-np.ptp(positions, axis=0), kind="stable")
@@ -121,7 +121,7 @@ class Scene:
         """Says how many of the nodes are drawn, if not all are."""
         if len(self.nodes) == self.n_nodes:
             return ""
-        return f" Drawn from {len(self.nodes):,} of {plural(self.n_nodes, 'node')}, chosen at random."
+        return f" Drawn from {len(self.nodes):,} of {counted(self.n_nodes, 'node')}, chosen at random."
 
 
 def make_scene(result: Result, nodes: Any, features: Sequence[str] | None, original: Original | None) -> Scene:
@@ -130,13 +130,13 @@ def make_scene(result: Result, nodes: Any, features: Sequence[str] | None, origi
     nodes = as_nodes(nodes)
     if len(nodes) == 0:
         raise InputError("No nodes to draw. Pass at least one.")
-    places = check_centers(result.centers, nodes.n_features)
+    centers = check_centers(result.centers, nodes.n_features)
     some = some_nodes(nodes, MAX_COORDINATES // nodes.n_features)
     convert = _in_original_units(original)
-    n_original = convert(places).shape[1]
+    n_original = convert(centers).shape[1]
     names = feature_names(features, n_original)
     masses = np.nan_to_num(np.asarray(result.clusters.mass, np.float64))
-    return Scene(some, len(nodes), assign(some, places), places, convert, names, masses)
+    return Scene(some, len(nodes), assign(some, centers), centers, convert, names, masses)
 
 
 def check_result(result: Any) -> None:
@@ -170,3 +170,99 @@ def _in_original_units(original: Original | None) -> Original:
         return values
 
     return convert
+
+
+# -- weighted statistics of realizations; values that are not finite are ignored --------------------------------------
+
+
+def quantiles(values: Array, masses: Floats, shares: tuple[float, ...]) -> Floats:
+    """Weighted quantiles of each column: the smallest value with at least this fraction of the mass at or below it.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n, d)
+    masses : ndarray of shape (n,)
+    shares : tuple of n_shares floats
+
+    Returns
+    -------
+    ndarray of shape (n_shares, d)
+        NaN for a column without mass.
+    """
+    out = np.full((len(shares), values.shape[1]), np.nan)
+    for j, column in enumerate(values.T):
+        usable = np.isfinite(column) & (masses > 0)
+        if usable.any():
+            order = np.argsort(column[usable], kind="stable")
+            sums = np.cumsum(masses[usable][order])
+            at = np.searchsorted(sums, np.array(shares) * sums[-1] * (1 - 1e-12))
+            out[:, j] = column[usable][order][at]
+    return out
+
+
+def means(values: Array, masses: Floats) -> Floats:
+    """Mean of each column, (d,); NaN for a column without mass."""
+    total = masses.sum()
+    if total > 0 and np.isfinite(values).all():
+        return np.asarray(masses @ values / total)
+    usable = np.where(np.isfinite(values), masses[:, None], 0.0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray((usable * np.nan_to_num(values)).sum(axis=0) / usable.sum(axis=0))
+
+
+def deviations(values: Array, masses: Floats) -> Floats:
+    """Standard deviation of each column, (d,); 0 if it is only rounding."""
+    middle = means(values, masses)
+    roots = np.sqrt(means((values - middle) ** 2, masses))
+    rounding = 1e-12 * np.abs(np.nan_to_num(middle))
+    return np.where(roots > rounding, roots, 0.0)
+
+
+def covariance(values: Array, masses: Floats) -> tuple[Floats, Floats] | None:
+    """Mean (d,) and covariance (d, d) of the rows that are finite; None if they have no mass."""
+    usable = np.isfinite(values).all(axis=1) & (masses > 0)
+    if not usable.any():
+        return None
+    shares = masses[usable] / masses[usable].sum()
+    middle = shares @ values[usable]
+    offsets = values[usable] - middle
+    return middle, (offsets * shares[:, None]).T @ offsets
+
+
+def principal_plane(values: Array, masses: Floats) -> tuple[Floats, Floats, Floats]:
+    """Plane with the most variance.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n, d)
+    masses : ndarray of shape (n,)
+
+    Returns
+    -------
+    middle : ndarray of shape (d,)
+    axes : ndarray of shape (2, d)
+        Of length 1, the largest coordinate positive; 0 where there is no such direction.
+    shares : ndarray of shape (2,)
+        Part of the variance along each axis.
+    """
+    total = masses.sum()
+    weights = masses / total if total > 0 else np.full(len(masses), 1 / len(masses))
+    middle = weights @ values
+    variance, directions = _principal(np.sqrt(weights)[:, None] * (values - middle))
+    axes, shares = np.zeros((2, values.shape[1])), np.zeros(2)
+    n_found = min(2, len(variance))
+    largest = np.abs(directions[:n_found]).argmax(axis=1)
+    axes[:n_found] = directions[:n_found] * np.sign(directions[np.arange(n_found), largest])[:, None]
+    if variance.sum() > 0:
+        shares[:n_found] = variance[:n_found] / variance.sum()
+    return middle, axes, shares
+
+
+def _principal(values: Array) -> tuple[Floats, Floats]:
+    """Variances and directions, the largest first."""
+    if len(values) < values.shape[1]:
+        _, singular, directions = np.linalg.svd(values, full_matrices=False)
+        return singular**2, directions
+    # Eigenvectors of the smaller Gram matrix: a hundred times faster, and half the digits suffice for a plot.
+    variance, directions = np.linalg.eigh(values.T @ values)
+    return np.maximum(variance[::-1], 0.0), directions.T[::-1]

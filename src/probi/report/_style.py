@@ -1,6 +1,6 @@
 """Colors, marks and axes of all plots.
 
-Text and lines have a few named colours, which :mod:`probi.report._chart` turns into those of the page, light or dark.
+Text and lines have a few named colors, which :mod:`probi.report._chart` turns into those of the page, light or dark.
 """
 
 import textwrap
@@ -101,7 +101,7 @@ def label(axes: "Axes", x: str, y: str) -> None:
     axes.set_ylabel(y, **PLAIN)
 
 
-def owner(axes: "Axes") -> "Figure":
+def root_figure(axes: "Axes") -> "Figure":
     """Figure that contains the axes, even in subfigures."""
     from matplotlib.figure import SubFigure
 
@@ -116,10 +116,10 @@ def owner(axes: "Axes") -> "Figure":
 def set_title(axes: "Axes", words: Words) -> "Figure":
     """Write title and caption above axes; return their figure."""
     axes.set_title(_lines(words), loc="left", fontsize=SMALL, pad=8, linespacing=1.4, **PLAIN)
-    return owner(axes)
+    return root_figure(axes)
 
 
-def entitle_figure(figure: "Figure", words: Words) -> "Figure":
+def set_figure_title(figure: "Figure", words: Words) -> "Figure":
     """Write title and caption above all axes of a figure."""
     figure.suptitle(_lines(words), x=0.01, ha="left", fontsize=SMALL, color=INK, linespacing=1.4, **PLAIN)
     return figure

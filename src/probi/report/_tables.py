@@ -33,10 +33,14 @@ class Trait:
 
 @dataclass(frozen=True)
 class Cell:
-    """A formatted number, and the value by which the table is sorted."""
+    """A formatted number, and the value by which the table is sorted.
+
+    In the table of centers, ``tint`` says how unusual it is: "h1" to "h4" if high, "l1" to "l4" if low.
+    """
 
     text: str
     value: float
+    tint: str = ""
 
 
 @dataclass(frozen=True)
@@ -49,22 +53,13 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Center:
-    """A number of the table of centers; ``tint`` is how unusual it is: "h1" to "h4" if high, "l1" to "l4" if low."""
-
-    text: str
-    value: float
-    tint: str
-
-
-@dataclass(frozen=True)
 class Grid:
     """The table of centers: ``cells[i][j]`` belongs to ``rows[i]`` and ``columns[j]``."""
 
     corner: str
     columns: list[str]
     rows: list[str]
-    cells: list[list[Center]]
+    cells: list[list[Cell]]
     features_left_out: int
     clusters_left_out: int
 
@@ -119,7 +114,7 @@ def traits(scene: Scene, cluster: int) -> list[Trait]:
 
 def centers_grid(scene: Scene) -> Grid:
     """Centers in original units; many features are rows, because their names are long."""
-    shown = scene.max_different(MAX_FEATURES)
+    shown = scene.most_different(MAX_FEATURES)
     order = np.argsort(-scene.cluster_masses, kind="stable")
     clusters = np.sort(order[: max(MAX_CELLS // len(shown), 1)])
     names = [scene.features[j] for j in shown]
@@ -128,7 +123,7 @@ def centers_grid(scene: Scene) -> Grid:
     for j in shown:
         decimals = _decimals(scene, int(j))
         column = zip(scene.centers[clusters, j].tolist(), positions[clusters, j].tolist(), strict=True)
-        by_feature.append([Center(fixed(value, decimals), value, _tint(position)) for value, position in column])
+        by_feature.append([Cell(fixed(value, decimals), value, _tint(position)) for value, position in column])
     numbers = [str(c) for c in clusters]
     left_out = len(scene.features) - len(shown), scene.n_clusters - len(clusters)
     if len(scene.features) <= FEW_FEATURES:

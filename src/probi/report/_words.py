@@ -111,17 +111,6 @@ def measured(value: str, unit: str) -> str:
     return f"{value} {unit}" if unit else value
 
 
-def plural(count: float, word: str) -> str:
-    """``1 node``, ``2 nodes``, ``1,234.5 nodes``.
-
-    Examples
-    --------
-    >>> plural(1, "node"), plural(12345, "node")
-    ('1 node', '12,345 nodes')
-    """
-    return f"{number(count, 6)} {word}{'' if count == 1 else 's'}"
-
-
 def clean(text: object) -> str:
     """Text on one line without control characters, which XML forbids."""
     return " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())

@@ -18,13 +18,14 @@ from markupsafe import Markup
 from numpy.typing import ArrayLike, NDArray
 
 from probi._files import write_atomically
+from probi._notes import counted
 from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.report._drawings import clusters_picture, elbow_picture, profiles_picture, split_picture
 from probi.report._scene import Scene, make_scene
 from probi.report._style import color, has_colors
 from probi.report._tables import borderline_rows, centers_grid, cluster_columns, traits
-from probi.report._words import Words, clean, enumerated, measured, number, percent, plural, plus_minus
+from probi.report._words import Words, clean, enumerated, measured, number, percent, plus_minus
 from probi.report.plots import ELBOW_HEIGHT, Original, clusters_height, split_height
 from probi.solver.result import Result
 
@@ -85,10 +86,10 @@ class ReportContext:
     Examples
     --------
     >>> from probi.report import ReportContext
-    >>> story = ReportContext(
+    >>> context = ReportContext(
     ...     title="Buoys", read={"nodes": "120"}, settings={"seed": "0"}, reproduce="probi cluster buoys.csv -k 3"
     ... )
-    >>> story.unit
+    >>> context.unit
     ''
     """
 
@@ -102,20 +103,11 @@ class ReportContext:
     unit: str = ""
 
 
-@dataclass(frozen=True)
-class Picture:
-    """A plot with its title and caption, ready for the page."""
-
-    title: str
-    svg: Markup
-    caption: str
-
-
 def write_report(
     path: str | os.PathLike[str],
     results: Result | Sequence[Result],
     nodes: Nodes | ArrayLike,
-    story: ReportContext | None = None,
+    context: ReportContext | None = None,
     *,
     chosen: int = 0,
     features: Sequence[str] | None = None,
@@ -136,7 +128,7 @@ def write_report(
     nodes : Nodes or array-like
         All nodes or a sample, for the plots and for the overall median and scale of each feature; arrays as in
         :func:`probi.solve`.
-    story : ReportContext, default=None
+    context : ReportContext, default=None
         Further contents. None: the numbers of nodes and features.
     chosen : int, default=0
         Index of the result shown in detail.
@@ -153,14 +145,14 @@ def write_report(
     ...     path.read_text(encoding="utf-8").splitlines()[0]
     '<!DOCTYPE html>'
     """
-    page = render_report(results, nodes, story, chosen=chosen, features=features, original=original)
+    page = render_report(results, nodes, context, chosen=chosen, features=features, original=original)
     write_atomically(Path(path), page.encode())
 
 
 def render_report(
     results: Result | Sequence[Result],
     nodes: Nodes | ArrayLike,
-    story: ReportContext | None = None,
+    context: ReportContext | None,
     *,
     chosen: int = 0,
     features: Sequence[str] | None = None,
@@ -172,39 +164,39 @@ def render_report(
         raise InputError(f"chosen must be between 0 and {len(results) - 1}, got {chosen}.")
     result = results[chosen]
     scene = make_scene(result, nodes, features, original)
-    story = story or _short_story(result, scene)
-    counts = story.counts if story.counts is not None or result.labels is None else result.clusters.count
+    context = context or _default_context(result, scene)
+    counts = context.counts if context.counts is not None or result.labels is None else result.clusters.count
     is_estimate = result.labels is None and not math.isclose(result.coreset_cost, result.cost, rel_tol=1e-9)
     k = len(result.centers)
     script = _resource("page.js")
     return _template().render(
-        story=story,
-        title=clean(story.title),
-        facts=_facts(result, story.unit),
-        sentences=_sentences(results, chosen, story.unit),
+        context=context,
+        title=clean(context.title),
+        facts=_facts(result, context.unit),
+        sentences=_sentences(results, chosen, context.unit),
         spread_percent=_spread_percent(result),
-        pictures=_pictures(results, chosen, scene, story.unit),
+        pictures=[(Markup(svg), words) for svg, words in _pictures(results, chosen, scene, context.unit)],
         colors=[color(c, k) for c in range(k)],
-        columns=cluster_columns(result, scene, counts, story.unit, is_estimate),
+        columns=cluster_columns(result, scene, counts, context.unit, is_estimate),
         traits=[traits(scene, c) for c in range(k)],
         has_colors=has_colors(k),
         has_counts=counts is not None,
         is_estimate=is_estimate,
-        coreset_cost=measured(number(result.coreset_cost), story.unit),
+        coreset_cost=measured(number(result.coreset_cost), context.unit),
         grid=centers_grid(scene),
         long=LONG,
-        borderline=borderline_rows(story.borderline, k),
+        borderline=borderline_rows(context.borderline, k),
         versions=_versions(),
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
 
 
-def _short_story(result: Result, scene: Scene) -> ReportContext:
+def _default_context(result: Result, scene: Scene) -> ReportContext:
     """Context of a result without a run."""
     k = len(result.centers)
     return ReportContext(
-        title=plural(k, "cluster"),
+        title=counted(k, "cluster"),
         read={"Nodes": f"{scene.n_nodes:,}", "Features": f"{len(scene.features):,}"},
         settings={},
         reproduce=f"probi.solve(nodes, n_clusters={k}, random_state=SEED)  # with the seed of this run, if any",
@@ -252,7 +244,7 @@ def _sentences(results: Sequence[Result], chosen: int, unit: str) -> list[str]:
     result = results[chosen]
     cost = measured(plus_minus(result.cost, result.standard_error), unit)
     kind = " (estimated, ± one standard error)" if result.standard_error > 0 else " (exact)"
-    found = [f"{plural(len(result.centers), 'center')} with an expected cost of {cost}{kind}."]
+    found = [f"{counted(len(result.centers), 'center')} with an expected cost of {cost}{kind}."]
     share = _spread_share(result)
     if share > 0:
         found.append(f"{percent(share)} of it is the nodes' own spread, which no clustering can reduce.")
@@ -264,7 +256,7 @@ def _sentences(results: Sequence[Result], chosen: int, unit: str) -> list[str]:
         found.append(f"Details are shown for {len(result.centers)} clusters; solutions exist for k = {ks}.")
     empty = len(result.centers) - result.n_distinct
     if empty > 0:
-        found.append(f"{plural(empty, 'cluster')} of these {'has' if empty == 1 else 'have'} no nodes.")
+        found.append(f"{counted(empty, 'cluster')} of these {'has' if empty == 1 else 'have'} no nodes.")
     return [sentence for sentence in found if sentence]
 
 
@@ -308,18 +300,14 @@ def _version(name: str) -> str:
 # -- plots ------------------------------------------------------------------------------------------------------------
 
 
-def _pictures(results: Sequence[Result], chosen: int, scene: Scene, unit: str) -> list[Picture]:
+def _pictures(results: Sequence[Result], chosen: int, scene: Scene, unit: str) -> list[tuple[str, Words]]:
+    """The plots as SVG, each with its title and caption."""
     result, n_features = results[chosen], len(scene.features)
-    pictures = [_picture(clusters_picture(scene, clusters_height(scene)))]
+    pictures = [clusters_picture(scene, clusters_height(scene))]
     if len(results) > 1:
-        pictures.append(_picture(elbow_picture(results, chosen, ELBOW_HEIGHT, unit)))
-    pictures.append(_picture(split_picture(result, split_height(result), unit)))
+        pictures.append(elbow_picture(results, chosen, ELBOW_HEIGHT, unit))
+    pictures.append(split_picture(result, split_height(result), unit))
     # The first plot shows two features directly; for many clusters the colored table of centers is enough.
     if 2 < n_features <= MAX_PROFILED and has_colors(scene.n_clusters):
-        pictures.append(_picture(profiles_picture(scene)))
+        pictures.append(profiles_picture(scene))
     return pictures
-
-
-def _picture(drawn: tuple[str, Words]) -> Picture:
-    svg, words = drawn
-    return Picture(words.title, Markup(svg), words.caption)

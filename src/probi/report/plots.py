@@ -13,7 +13,7 @@ from probi.report._clusters import draw_clusters
 from probi.report._costs import MAX_BARS, draw_cost_split, draw_elbow
 from probi.report._profiles import draw_profiles
 from probi.report._scene import Scene, check_result, make_scene
-from probi.report._style import entitle_figure, new_axes, set_title
+from probi.report._style import new_axes, set_figure_title, set_title
 from probi.solver.result import Result
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def plot_profiles(
     2
     """
     figure, words = draw_profiles(make_scene(result, nodes, features, original))
-    return entitle_figure(figure, words)
+    return set_figure_title(figure, words)
 
 
 # -- sizes of new figures, in inches ----------------------------------------------------------------------------------

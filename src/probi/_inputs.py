@@ -10,7 +10,7 @@ from probi.validation import as_array
 
 
 def as_nodes(X: Any) -> Nodes:
-    """Nodes as they are; of arrays and lists of arrays what their shape says; or an error with the call that fits."""
+    """Nodes as they are; arrays and lists of arrays by their shape; otherwise an error that names the right call."""
     if isinstance(X, Nodes):
         return X
     _refuse_others(X)
@@ -25,7 +25,7 @@ def as_nodes(X: Any) -> Nodes:
 
 
 def holds_realizations(X: Any) -> bool:
-    """Whether X is more than one point a node: Nodes, a 3-D array or a list of 2-D arrays."""
+    """Whether X may have several points per node: Nodes, a 3-D array or a list of 2-D arrays."""
     return isinstance(X, Nodes) or getattr(X, "ndim", 0) == 3 or _is_list_of_arrays(X)
 
 

@@ -1,14 +1,12 @@
-"""Checks of user data, once, at the border: each raises an InputError that names the node and says what to do."""
+"""Checks of user data, once, where it enters: each raises an InputError that names the node and says what to do."""
 
-import sys
-import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from probi import _parallel
+from probi import _notes, _parallel
 from probi.errors import InputError, InputWarning
 
 Array = NDArray[Any]
@@ -57,12 +55,12 @@ def check_count(name: str, value: Any, least: int = 1) -> None:
         raise InputError(f"{name} is {given}, but must be a whole number of at least {least}.{order}")
 
 
-# Nobody can keep a promise that is stricter than this.
+# Smaller errors and probabilities cannot be guaranteed in float64.
 LEAST_SHARE = 1e-12
 
 
 def check_share(name: str, value: Any) -> None:
-    """Raise unless a parameter is a number between 0 and 1, and not so small that others made of it vanish."""
+    """Raise unless a parameter is a number between 0 and 1, and not too small to compute with."""
     real = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     if not real or not LEAST_SHARE <= value < 1.0:
         raise InputError(f"{name} is {value!r}, but must lie between 0 and 1, and not below {LEAST_SHARE}.")
@@ -171,9 +169,9 @@ def check_offsets(offsets: Any, n_points: int) -> Array:
 
 
 def max_allowed(n_realizations: Any, dtype: Any) -> Any:
-    """What probabilities of so many realizations may sum to as they are.
+    """Largest sum of the probabilities of so many realizations that needs no correction.
 
-    Ten times float32(0.1) is above 1. A sum that was normalised in the dtype of the data is off by a few units in the
+    Ten times float32(0.1) is above 1. A sum that was normalized in the dtype of the data is off by a few units in the
     last place of each addition, which behave like a random walk.
     """
     return 1.0 + 4.0 * np.finfo(dtype).eps * (4.0 + np.sqrt(n_realizations))
@@ -186,7 +184,7 @@ MAX_EXCESS = 0.01
 
 
 def largest_sum(n_realizations: Any, dtype: Any) -> Any:
-    """What probabilities of so many realizations may sum to: that, or what rounding explains and a division mends."""
+    """The same, or a larger sum that rounding explains and :func:`without_rounding` corrects."""
     rounded = 1.0 + np.minimum(MAX_ROUNDED * np.asarray(n_realizations), MAX_EXCESS)
     return np.maximum(max_allowed(n_realizations, dtype), rounded)
 
@@ -194,8 +192,8 @@ def largest_sum(n_realizations: Any, dtype: Any) -> Any:
 def check_probabilities(probabilities: Array, offsets: Array, precision: Any = None) -> Array:
     """Raise on probabilities outside [0, 1] and sums above 1 or equal to 0; return the sums as float64.
 
-    Sums that rounding explains are allowed here: :func:`without_rounding` mends them. ``precision`` is the dtype in
-    which they were normalised, if another than theirs.
+    Sums that rounding explains are allowed here: :func:`without_rounding` corrects them. ``precision`` is the dtype in
+    which they were normalized, if it is not their own.
     """
     totals = _sums(probabilities, offsets)
     above = is_above_1(totals, np.diff(offsets), precision or probabilities.dtype)
@@ -240,7 +238,7 @@ def is_above_1(totals: Any, n_realizations: Any, dtype: Any) -> Any:
 
 
 def is_nothing(totals: Any) -> Any:
-    """Which sums of probabilities are 0, or as good as that."""
+    """Which sums of probabilities are 0, or too small to compute with."""
     return totals <= LEAST_PROBABILITY
 
 
@@ -253,25 +251,21 @@ def without_rounding(probabilities: Array, offsets: Array, totals: Array) -> tup
     above = totals > max_allowed(sizes, probabilities.dtype)
     if not above.any():
         return probabilities, totals, 0
-    mended = (probabilities / np.repeat(np.where(above, totals, 1.0), sizes)).astype(probabilities.dtype)
-    return mended, _sums(mended, offsets), int(above.sum())
+    corrected = (probabilities / np.repeat(np.where(above, totals, 1.0), sizes)).astype(probabilities.dtype)
+    return corrected, _sums(corrected, offsets), int(above.sum())
 
 
 def warn_of_rounding(n_normalized: int, n_nodes: int) -> None:
-    """Say that probabilities were divided by their sums, at the line that called probi."""
-    frame, stacklevel = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "probi":
-        frame, stacklevel = frame.f_back, stacklevel + 1
-    warnings.warn(
+    """Warn that probabilities were divided by their sums."""
+    _notes.warn(
         f"The probabilities of {n_normalized:,} of {n_nodes:,} nodes sum to slightly more than 1, as rounded ones do. "
         "They were divided by their sum.",
         InputWarning,
-        stacklevel=stacklevel,
     )
 
 
 def normalized(probabilities: Array, offsets: Array) -> Array:
-    """Numbers that only mean proportions, as probabilities: each divided by the sum of its node."""
+    """Probabilities from proportions: each divided by the sum of its node."""
     totals = np.repeat(_sums(probabilities, offsets), np.diff(offsets))
     shares: Array = probabilities / totals
     return shares.astype(probabilities.dtype)

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 # Rows listed per kind of error; all are counted.
 MAX_LISTED = 1000
+# Kinds of errors named in one sentence.
+MAX_KINDS = 10
 
 MISSING_ADVICE = "Fill it in, or skip such rows or nodes with --missing skip-row or --missing skip-node."
 
@@ -71,7 +73,7 @@ class Counts:
     rows: int = 0
     nodes: int = 0
     used: int = 0
-    missing: int = 0  # left out for a value that is not there
+    missing: int = 0  # left out for a missing value
     rejected: int = 0  # left out as bad, or with a bad one
     incomplete: int = 0  # last rows of a file, too few for a group
     left_out: dict[str, int] = field(default_factory=dict)  # rows that are in no node, by what is wrong with them
@@ -79,7 +81,7 @@ class Counts:
     absent: int = 0  # realizations in lists that lack a value and are not there, with missing="absent"
 
     def __add__(self, other: Counts) -> Counts:
-        kinds = sorted(self.left_out | other.left_out)  # in an order that no batch decides
+        kinds = sorted(self.left_out | other.left_out)  # in an order that does not depend on the batches
         left_out = {name: self.left_out.get(name, 0) + other.left_out.get(name, 0) for name in kinds}
         names = [entry.name for entry in fields(self) if entry.name != "left_out"]
         return Counts(**{name: getattr(self, name) + getattr(other, name) for name in names}, left_out=left_out)
@@ -96,7 +98,7 @@ class Batch:
     where : ndarray of shape (n_nodes,)
         Row of the first realization of each node, from 0 on, plus 2 ** 44 times the number of its file.
     position : tuple of int
-        Where reading goes on after them: number of the file, number of the row in it.
+        Where reading continues after them: number of the file, number of the row in it.
     counts : Counts
         Rows and nodes up to here, and what became of the rows.
     left_out : ndarray
@@ -108,7 +110,7 @@ class Batch:
     edges : tuple of str or None
         In a long table: ids of the first and last row that has one.
     seen : Seen or None
-        In a long table: the ids up to here, by which a node that comes back is noticed.
+        In a long table: the ids up to here, which reveal rows that are not contiguous.
 
     Examples
     --------
@@ -140,8 +142,8 @@ class Assembly:
     reader: Reader
     start: Position
     counts: Counts
-    stop: Position | None = None  # where a node begins that is not ours any more
-    lists_scattered: bool = False  # leave out nodes that come back, which is an error else
+    stop: Position | None = None  # start of the first node that is not read
+    lists_scattered: bool = False  # leave out rows that are not contiguous with their node, instead of an error
     seen: Seen = field(default_factory=Seen)
     fraction: float | None = None
     id_types: dict[str, str] = field(default_factory=dict)
@@ -422,11 +424,11 @@ def check_left_out(counts: Counts, options: Options) -> None:
     )
 
 
-def by_kind(counts: Counts, max_kinds: int = 10) -> list[str]:
+def by_kind(counts: Counts) -> list[str]:
     """Describe what was left out, the most frequent kinds first."""
     kinds = sorted(counts.left_out.items(), key=lambda entry: (-entry[1], entry[0]))
-    others = [f"{sum(n for _, n in kinds[max_kinds:]):,} for other reasons"] if len(kinds) > max_kinds else []
-    return [f"{n:,} {name}" for name, n in kinds[:max_kinds]] + others
+    others = [f"{sum(n for _, n in kinds[MAX_KINDS:]):,} for other reasons"] if len(kinds) > MAX_KINDS else []
+    return [f"{n:,} {name}" for name, n in kinds[:MAX_KINDS]] + others
 
 
 def _up_to(chunks: Iterator[Rows], file: int, stop: Position | None) -> Iterator[Rows]:

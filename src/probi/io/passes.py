@@ -54,7 +54,7 @@ def summarize(
             saved.summary, saved.position, saved.counts, saved.seen, saved.fraction
         )  # fmt: skip
         reader.go_on_in(saved.space, seen)
-        rejected_size = _size_to_go_on_with(rejects, saved)
+        rejected_size = _rejected_size(rejects, saved)
         on_going_on(counts)
     with contextlib.ExitStack() as stack:
         rejected = None if rejects is None else stack.enter_context(Rejects(rejects, rejected_size))
@@ -92,7 +92,7 @@ def summarize(
     return summary, counts
 
 
-def _size_to_go_on_with(rejects: Path | None, saved: Saved) -> int:
+def _rejected_size(rejects: Path | None, saved: Saved) -> int:
     """Size of the file of rejected rows at the checkpoint; an error if those rows are gone."""
     if rejects is None:
         return 0

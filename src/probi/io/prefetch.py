@@ -21,10 +21,10 @@ class StoppedWaitingError(Exception):
 
 
 def prefetched(items: Iterable[T], is_stopped: Callable[[], bool] = lambda: False) -> Iterator[T]:
-    """Yield the same items, made ahead on a thread; its exception is raised here, in its place.
+    """Yield the same items, made ahead on a thread; an exception there is raised here, after the items before it.
 
-    If ``is_stopped`` says so while the next one is waited for, StoppedWaitingError comes instead. The thread ends when
-    the items do, or when nobody wants them any more; one that waits for a silent pipe is left to itself.
+    Raises StoppedWaitingError if ``is_stopped`` returns True while waiting for the next item. The thread ends with the
+    items, or when this generator is closed; one that waits for a silent pipe is abandoned.
     """
     ready: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(AHEAD)
     stop = threading.Event()

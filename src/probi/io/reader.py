@@ -30,9 +30,9 @@ from probi.tables.to_arrays import float_dtype
 from probi.validation import warn_of_rounding
 
 # Files opened concurrently to compare their columns: on a remote file system this is mostly waiting.
-AT_ONCE = 8
-# Bytes of a text file that are read for it.
-GLANCE = 1 << 12
+MAX_OPEN = 8
+# Bytes of a text file that are read to compare them.
+FIRST_BYTES = 1 << 12
 
 
 class ReaderInfo(NamedTuple):
@@ -59,7 +59,7 @@ def read(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], **op
         layout, features, id, probability, weight, group_size, probabilities
             As in :meth:`probi.Nodes.from_table`. Groups are counted from the start of each file.
         id_per_file : bool, default=False
-            Ids start anew in each file: the id of a node is then the file's name and its id.
+            Ids restart in each file: the id of a node is then the file's name and its id.
         format : {"parquet", "csv", "ipc", "npy"}, default=None
             None: by the name of each file.
         delimiter : str, default=None
@@ -69,10 +69,10 @@ def read(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], **op
         decimal : {".", ","}, default=None
             Decimal sign of CSV. None: a point.
         lonlat : (str, str), default=None
-            Columns of longitude and latitude, which become points on a sphere, in kilometres.
+            Columns of longitude and latitude, which become points on a sphere, in kilometers.
         scale : {"none", "standard", "robust"} or path, default="none"
-            Divide features by their standard deviation or by their quartiles' distance, estimated from the first
-            100,000 realizations; or by what a JSON file says.
+            Divide features by their standard deviation or by the distance between their quartiles, estimated from the
+            first 100,000 realizations; or by the scales in a JSON file.
         missing : {"error", "skip-row", "skip-node", "absent"}, default="error"
             What to do with rows that lack a value: "skip-row" leaves out the row, "skip-node" its node. "absent" leaves
             out the realization and its probability: with 9 of 10 equally likely ones the node is there with 0.9.
@@ -83,7 +83,7 @@ def read(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], **op
             Largest share of rows that may be left out. It is known at the end only: iterating raises an error after the
             last batch if there were more, and what was made of the batches should not be used then.
         gather : bool, default=False
-            Put rows of a node together that are not contiguous, in memory.
+            Gather rows of a node that are not contiguous, in memory.
         dtype : {"float32", "float64"}, default=None
             None: float32 where the types of the columns fit in it.
         max_node_rows : int, default=100000
@@ -170,10 +170,10 @@ class Reader:
                 if self.columns.file is not None:
                     self.schema = self.schema.append(pa.field(self.columns.file, pa.string()))
                 self.dtype = self.options.dtype or self._dtype_of(self._first)
-                self._how, self.space = self._start_space()
+                self._scale_to_estimate, self.space = self._start_space()
             self._check_others()
         else:
-            self._how = "none"
+            self._scale_to_estimate = "none"
             self.schema, self.columns, self.dtype, self.space, self._open_options[:] = known
         self._sizes = [source.size for source in self.sources]
 
@@ -182,10 +182,10 @@ class Reader:
 
         :meta private:
         """
-        if self._how != "none":
+        if self._scale_to_estimate != "none":
             for _ in self.batches():
                 break
-            if self._how != "none":
+            if self._scale_to_estimate != "none":
                 raise InputError(f"{self.sources[0]}: there is no row to estimate scales from.")
         return ReaderInfo(self.schema, self.columns, self.dtype, self.space, tuple(self._open_options))
 
@@ -201,9 +201,11 @@ class Reader:
         Only the start of a file is read, or the footer of Parquet; pipes, which can be read only once, are not touched.
         """
         others = [i for i, source in enumerate(self.sources) if i and source.path is not None and source.path.is_file()]
-        pool = ThreadPoolExecutor(AT_ONCE, "probi-look")
+        pool = ThreadPoolExecutor(MAX_OPEN, "probi-look")
         try:
-            for _ in pool.map(lambda file: self._check_like_first(file, self._open(file, max_bytes=GLANCE)), others):
+            for _ in pool.map(
+                lambda file: self._check_like_first(file, self._open(file, max_bytes=FIRST_BYTES)), others
+            ):
                 pass
         finally:
             pool.shutdown(cancel_futures=True)
@@ -290,20 +292,18 @@ class Reader:
         stop: Position | None = None,
         lists_scattered: bool = False,
     ) -> Iterator[Batch]:
-        r"""Batches with their origin, made ahead on another thread.
-
-        From a position on, to go on after a stop, and up to another one, where a node must begin.
+        r"""Batches of nodes and where they come from, read ahead on another thread.
 
         Parameters
         ----------
         start : Position, default=None
-            Where reading goes on: ``batch.position`` of the last batch before. None: at the beginning.
+            Where to resume: ``batch.position`` of the last batch before. None: at the beginning.
         counts : Counts, default=None
             What became of the rows before it: ``batch.counts``.
         is_stopped : callable, default never
-            Asked now and then whether to stop.
+            Called now and then: whether to stop.
         stop : Position, default=None
-            Where to end. None: at the end of the last file.
+            Where to end; a node must begin there. None: at the end of the last file.
         lists_scattered : bool, default=False
             Name rows of a node that are not contiguous among the rejected ones, instead of raising an error.
 
@@ -352,7 +352,7 @@ class Reader:
         waiting: list[Batch] = []
         n_waiting = 0
         for batch in batches:
-            if self._how != "none":
+            if self._scale_to_estimate != "none":
                 waiting.append(batch)
                 n_waiting += batch.nodes.n_realizations
                 if n_waiting < N_ESTIMATED:
@@ -367,8 +367,8 @@ class Reader:
     def _estimated(self, batches: list[Batch]) -> Iterator[Batch]:
         points = [batch.nodes.points for batch in batches if len(batch.nodes)]
         if points:
-            self.space = self.space.scaled_by(self._how, np.concatenate(points)[:N_ESTIMATED])
-            self._how = "none"
+            self.space = self.space.scaled_by(self._scale_to_estimate, np.concatenate(points)[:N_ESTIMATED])
+            self._scale_to_estimate = "none"
         for batch in batches:
             yield replace(batch, nodes=self.space.nodes(batch.nodes))
 
@@ -382,7 +382,7 @@ class Reader:
 
         :meta private:
         """
-        self._how, self.space, self._seen = "none", space, seen
+        self._scale_to_estimate, self.space, self._seen = "none", space, seen
 
     def digest_of_start(self) -> str:
         """Identify an input that can be read only once, by a hash of its first bytes.

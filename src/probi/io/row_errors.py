@@ -122,9 +122,9 @@ def _expected(type: pa.DataType) -> str:
     return {pa.string(): "text in UTF-8", pa.int64(): "a whole number as in the rows before"}.get(type, "a number")
 
 
-def _shorten(value: str, max_length: int = 40) -> str:
+def _shorten(value: str) -> str:
     text = repr(value)
-    return text if len(text) <= max_length else text[: max_length - 3] + "..."
+    return text if len(text) <= 40 else text[:37] + "..."
 
 
 def _check_rows(

@@ -108,7 +108,7 @@ class Rows:
 
 
 def text_of(cell: bytes) -> str:
-    """Text that stands in a cell, in UTF-8 or not."""
+    """Text of a cell; bytes that are not UTF-8 are replaced."""
     return cell.decode("utf-8", "replace")
 
 

@@ -30,7 +30,7 @@ N_ESTIMATED = 100_000
 class Transform:
     """How features become coordinates.
 
-    Longitude and latitude become points on a sphere in three dimensions, in kilometres, because degrees are not
+    Longitude and latitude become points on a sphere in three dimensions, in kilometers, because degrees are not
     distances; every coordinate is then divided by its scale.
 
     Attributes
@@ -155,7 +155,7 @@ class Transform:
         Parameters
         ----------
         coordinates : ndarray of shape (n, n_coordinates)
-            Those of centers, say.
+            Of centers, for example.
 
         Returns
         -------

@@ -36,7 +36,7 @@ CENTER_COLUMNS = ("n_clusters", "cluster", "cluster_mass", "cluster_cost", "clus
 # -- centers ----------------------------------------------------------------------------------------------------------
 
 
-def centers_table(results: Sequence[Result], space: Transform, reading: Mapping[str, Any] | None = None) -> pa.Table:
+def centers_table(results: Sequence[Result], space: Transform, reading: Mapping[str, Any] | None) -> pa.Table:
     """A row per center, in original units; metadata: exact coordinates, the transform, and how files were read."""
     columns: dict[str, Any] = {
         "n_clusters": np.concatenate([np.full(len(r.centers), len(r.centers)) for r in results]),
@@ -162,7 +162,7 @@ def _solutions(path: Path, table: pa.Table) -> dict[int, Centers]:
 
 
 def assignment_table(
-    batch: Batch, columns: dict[str, Array], names: Sequence[str], id_name: str = "id", file: str | None = None
+    batch: Batch, columns: dict[str, Array], names: Sequence[str], id_name: str, file: str | None
 ) -> pa.Table:
     """A row per node: where it comes from, its id, its cluster, expected distances to that and to the next one.
 

@@ -36,9 +36,9 @@ def arrays_of(
     probability: Given,
     weight: Given,
     group_size: int | None,
-    probabilities: str = "keep",
-    missing: str = "error",
-    gather: bool = False,
+    probabilities: str,
+    missing: str,
+    gather: bool,
 ) -> NodeArrays:
     """Arguments for Nodes; see Nodes.from_table."""
     if not (hasattr(table, "__arrow_c_stream__") or hasattr(table, "__arrow_c_array__")):

@@ -56,7 +56,7 @@ def _node_weights(weights: Array, starts: Array) -> Array:
 def node_starts(table: pa.Table, columns: Columns) -> NDArray[np.int64]:
     """First row of each node.
 
-    Rows without an id belong to the node whose rows stand before and after them; at a border they are one of their own.
+    Rows without an id belong to the node of the rows around them; between two nodes they are a node of their own.
     """
     if columns.layout == "groups":
         return np.arange(0, table.num_rows, columns.group_size)

@@ -1,4 +1,4 @@
-"""What a file format is: how its files are recognised, read in tables of bounded size, and written."""
+"""What a file format is: how its files are recognized, read in tables of bounded size, and written."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -43,12 +43,12 @@ class TableFile:
     # Of text: what was inferred of cells, for messages.
     delimiter: str | None = None
     decimal_commas: Mapping[str, str] = MappingProxyType({})  # columns that look like numbers with one, and a value
-    start: bytes = b""  # recognises an input that can be read only once
+    start: bytes = b""  # identifies an input that can be read only once
 
     def __init__(self, source: Source, options: OpenOptions) -> None:
         self.source = source
         self.options = options  # with which another reader opens it; what was inferred is filled in
-        # Rows where reading may as well begin as at the start, with the bytes up to the next.
+        # Rows at which reading can start as cheaply as at the first, with the bytes up to the next.
         self.pieces = [(0, source.size or 0)]
 
     def chunks(self, columns: Columns, skip: int) -> Iterator[Rows]:

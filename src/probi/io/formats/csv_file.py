@@ -61,7 +61,7 @@ class CsvFile(TableFile):
         self._decimal = decimal or "."
         self._file, self._bytes = _open(source)
         self.start = block = _first_block(self._bytes, options.max_bytes or BLOCK)
-        empty = len(block) - len(block.lstrip(b"\r\n"))  # lines before the first one that says something
+        empty = len(block) - len(block.lstrip(b"\r\n"))  # empty lines at the start
         self._line = 1 + block.count(b"\n", 0, empty)
         block = block[empty:]
         end = _first_line_end(block)

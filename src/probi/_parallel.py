@@ -81,7 +81,7 @@ def run(kernel: Callable[..., Any], pieces: Sequence[Range], *arguments: Any) ->
     if helpers < 1 or getattr(_inside, "worker", False):
         return [kernel(*arguments, start, stop) for start, stop in pieces]
     job = _Job(kernel, pieces, arguments)
-    _submit(job.help, helpers)
+    _submit(job.work, helpers)
     return job.finish()
 
 
@@ -96,23 +96,20 @@ class _Job:
         self._n_running = 0
         self._changed = threading.Condition()
 
-    def help(self) -> None:
-        """Process ranges until none is left."""
-        self._work()
-
     def finish(self) -> list[Any]:
         """Process ranges, wait for helpers that have started, and return the results or raise the first error.
 
         A helper that starts later, because the pool was busy, finds nothing to do.
         """
-        self._work()
+        self.work()
         with self._changed:
             self._changed.wait_for(lambda: self._n_running == 0)
         if self._errors:
             raise self._errors[0]
         return self._results
 
-    def _work(self) -> None:
+    def work(self) -> None:
+        """Process ranges until none is left."""
         # No nested parallelism: all threads are busy, and a pool thread that waits for its own pool may deadlock.
         before, _inside.worker = getattr(_inside, "worker", False), True
         try:

@@ -195,7 +195,7 @@ def test_costs_have_their_unit_and_no_words_lie_across_the_curve():
 def test_a_profile_is_the_center_in_standard_deviations():
     result, _, scene = solved(d=5)
     picture = profiles_picture(scene)[0]
-    heights, found = scene.standardised(result.centers), []
+    heights, found = scene.standardized(result.centers), []
     for c in range(3):
         (dots,) = [e for e in elements(picture, "path") if e.get("style") == f"fill: {color(c, 3)}"]
         found.append(scale_of(heights[c], pairs(dots.get("d"))[::13][:, 1]))

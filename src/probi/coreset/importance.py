@@ -113,7 +113,7 @@ def _rows(parts: Sequence[Nodes]) -> Floats:
 def _cells(
     rows: Floats, mass: Floats, used: Indices, sample_size: int, max_cells: int, rng: np.random.Generator
 ) -> tuple[Indices, Indices, NDArray[np.int32]]:
-    """Order of the rows in which neighbours are close, offsets of the cells in it, and the cell of each row.
+    """Order of the rows in which neighbors are close, offsets of the cells in it, and the cell of each row.
 
     The tree is grown over a sample of the rows, drawn by mass but each at most once, so that a huge mass does not fill
     it. All rows descend the tree.

@@ -2,16 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from probi.errors import InputError
-from probi.tables import ID_NAMES, check_missing
+from probi.tables import ID_NAMES, Given, check_missing
 
 if TYPE_CHECKING:
     from probi.io.reader import Reader
-
-# A name, False (no column has this role) or None (guess).
-Given = str | Literal[False] | None
 
 # More rows of one node are taken for a mistake, such as a wrong column of ids: they must fit in memory at once.
 MAX_NODE_ROWS = 100_000

@@ -255,7 +255,7 @@ def profiles_picture(scene: Scene) -> tuple[str, Words]:
     """One panel per cluster: its center, feature by feature, with bars for the middle half of its realizations."""
     features = scene.most_different(MAX_FEATURES)
     clusters = largest(scene)
-    centers = scene.standardised(scene.centers)[:, features]
+    centers = scene.standardized(scene.centers)[:, features]
     bands = [band_of(scene, c)[:, features] for c in clusters]
     n_columns = columns_of(len(features), len(clusters))
     height = 72 * height_of(scene, features, len(clusters), n_columns)

@@ -27,7 +27,7 @@ def draw_profiles(scene: Scene) -> tuple["Figure", Words]:
     """Draw one panel per cluster; return the figure and its caption."""
     shown = scene.most_different(MAX_FEATURES)
     clusters = largest(scene)
-    centers = scene.standardised(scene.centers)[:, shown]
+    centers = scene.standardized(scene.centers)[:, shown]
     bands = [band_of(scene, c)[:, shown] for c in clusters]
     n_columns = columns_of(len(shown), len(clusters))
     figure = new_figure(height_of(scene, shown, len(clusters), n_columns))
@@ -47,7 +47,7 @@ def largest(scene: Scene) -> Integers:
 def band_of(scene: Scene, cluster: int) -> Floats:
     """Quartiles of a cluster's realizations, (2, d')."""
     inside = scene.members[cluster]
-    return scene.standardised(quantiles(scene.values[inside], scene.masses[inside], (0.25, 0.75)))
+    return scene.standardized(quantiles(scene.values[inside], scene.masses[inside], (0.25, 0.75)))
 
 
 def columns_of(n_features: int, n_clusters: int) -> int:

@@ -105,14 +105,14 @@ class Scene:
         """Values of nodes, repeated for each of their realizations."""
         return np.repeat(by_node, np.diff(self.nodes.offsets))
 
-    def standardised(self, values: Array) -> Floats:
+    def standardized(self, values: Array) -> Floats:
         """Values in standard deviations from the overall median; 0 if a feature does not vary."""
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(self.scales > 0, (values - self.medians) / self.scales, 0.0)
 
     def most_different(self, at_most: int) -> NDArray[np.int64]:
         """Indices of the features in which the centers differ most from the nodes and each other, in order."""
-        positions = np.nan_to_num(np.vstack([self.standardised(self.centers), np.zeros(len(self.features))]))
+        positions = np.nan_to_num(np.vstack([self.standardized(self.centers), np.zeros(len(self.features))]))
         order = np.argsort(-np.ptp(positions, axis=0), kind="stable")
         return np.sort(order[:at_most])
 

@@ -98,7 +98,7 @@ def _sizes(masses: NDArray[Any], scene: Scene, counts: NDArray[Any] | None, is_e
 
 def traits(scene: Scene, cluster: int) -> list[Trait]:
     """Features in which a center is farthest from the median of all nodes, in standard deviations."""
-    positions = np.nan_to_num(scene.standardised(scene.centers)[cluster])
+    positions = np.nan_to_num(scene.standardized(scene.centers)[cluster])
     order = np.argsort(-np.abs(positions), kind="stable")[:N_TRAITS]
     return [
         Trait(
@@ -118,7 +118,7 @@ def centers_grid(scene: Scene) -> Grid:
     order = np.argsort(-scene.cluster_masses, kind="stable")
     clusters = np.sort(order[: max(MAX_CELLS // len(shown), 1)])
     names = [scene.features[j] for j in shown]
-    positions = np.nan_to_num(scene.standardised(scene.centers))
+    positions = np.nan_to_num(scene.standardized(scene.centers))
     by_feature = []
     for j in shown:
         decimals = _decimals(scene, int(j))

@@ -22,11 +22,11 @@ from probi._notes import counted
 from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.report._drawings import clusters_picture, elbow_picture, profiles_picture, split_picture
-from probi.report._scene import Scene, make_scene
+from probi.report._scene import Original, Scene, make_scene
 from probi.report._style import color, has_colors
 from probi.report._tables import borderline_rows, centers_grid, cluster_columns, traits
 from probi.report._words import Words, clean, enumerated, measured, number, percent, plus_minus
-from probi.report.plots import ELBOW_HEIGHT, Original, clusters_height, split_height
+from probi.report.plots import ELBOW_HEIGHT, clusters_height, split_height
 from probi.solver.result import Result
 
 MAX_PROFILED = 12  # features whose names fit below a panel

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.report._clusters import draw_clusters
 from probi.report._costs import MAX_BARS, draw_cost_split, draw_elbow
 from probi.report._profiles import draw_profiles
-from probi.report._scene import Scene, check_result, make_scene
+from probi.report._scene import Original, Scene, check_result, make_scene
 from probi.report._style import new_axes, set_figure_title, set_title
 from probi.solver.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-Original = Callable[[NDArray[Any]], NDArray[Any]]
 
 
 def plot_clusters(

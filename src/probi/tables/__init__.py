@@ -3,7 +3,12 @@
 Defined here is what the options of the command line need: its help loads no pyarrow.
 """
 
+from typing import Literal
+
 from probi.errors import InputError
+
+# The column of a role: its name, False (no column has it), or None (infer it).
+Given = str | Literal[False] | None
 
 # How to treat rows that lack a value.
 MISSING = ("error", "skip-row", "skip-node", "absent")

@@ -4,14 +4,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as kind
 
 from probi._notes import counted
 from probi.errors import InputError
-from probi.tables import ID_NAMES
+from probi.tables import ID_NAMES, Given
 
 LAYOUTS = ("points", "groups", "long", "nested")
 
@@ -35,9 +35,6 @@ GROUPING_END = re.compile(r"([_. ](id|Id|ID)|[a-z](Id|ID))$")
 
 LONGITUDE_NAMES = ("longitude", "lon", "lng", "long")
 LATITUDE_NAMES = ("latitude", "lat")
-
-# The column of a role: its name, False (no column has it), or None (infer it).
-Given = str | Literal[False] | None
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from probi import _notes
 from probi.errors import InputError, InputWarning
-from probi.tables import check_missing
-from probi.tables.columns import Columns, Given, choose_columns
+from probi.tables import Given, check_missing
+from probi.tables.columns import Columns, choose_columns
 from probi.tables.to_arrays import (
     NodeArrays,
     first_rows,
@@ -120,7 +120,7 @@ def degrees_note(columns: Columns) -> str:
     lon, lat = columns.degrees or ("", "")
     return (
         f"{lon} and {lat} are used as plain numbers, but degrees are not distances. probi.geo.to_sphere makes "
-        f"kilometres of an array of longitudes and latitudes, in this order (--lonlat {lon},{lat})."
+        f"kilometers of an array of longitudes and latitudes, in this order (--lonlat {lon},{lat})."
     )
 
 

@@ -231,7 +231,8 @@ def test_nonsense_in_columns_of_the_paper_is_an_error(name):
     assert_refused_in_words(forged(columns=BAD_PAPER_COLUMNS[name], data=data))
 
 
-STREAM = ("streams", 0)
+SUMMARY = ("summaries", 0)
+STREAM = (*SUMMARY, "streams", 0)
 BAD_HEADERS = {
     "a list": lambda _: [1],
     "a number": lambda _: 3,
@@ -252,9 +253,15 @@ BAD_HEADERS = {
     "a config with more": put("config", "more", value=1),
     "a leaf of one node": put("config", "leaf", value=1),
     "no fan-in": put("config", "fan_in", value=-1),
-    "no streams": put("streams", value=[]),
-    "streams are a number": put("streams", value=3),
-    "streams are numbers": put("streams", value=[3]),
+    "no summaries": put("summaries", value=[]),
+    "two summaries": lambda header: header["summaries"].append(header["summaries"][0] | {"period": 1, "parts": []}),
+    "a summary of a period": put(*SUMMARY, "period", value=3),
+    "summaries are a number": put("summaries", value=3),
+    "points are said to be whole numbers": put(*SUMMARY, "dtype", value="int64"),
+    "points are said to be anything": put(*SUMMARY, "dtype", value="some"),
+    "no streams": put(*SUMMARY, "streams", value=[]),
+    "streams are a number": put(*SUMMARY, "streams", value=3),
+    "streams are numbers": put(*SUMMARY, "streams", value=[3]),
     "a key with more": put(*STREAM, "key", "more", value=1),
     "a key with less": put(*STREAM, "key", value={"number": 0}),
     "negative seed": put(*STREAM, "key", "seed", value=-1),
@@ -272,8 +279,8 @@ BAD_HEADERS = {
     "negative mass": put(*STREAM, "totals", "mass", value=-1.0),
     "no realizations": put("config", "max_realizations", value=0),
     "realizations are text": put("config", "max_realizations", value="8"),
-    "a promise without theory": put("config", "epsilon", value=0.1),
-    "theory without a promise": put("config", "preset", value="theory"),
+    "a guarantee without theory": put("config", "epsilon", value=0.1),
+    "theory without a guarantee": put("config", "preset", value="theory"),
     "what thinning did is a list": put(*STREAM, "thinning", value=[1.0]),
     "what thinning did has more": put(*STREAM, "thinning", "more", value=1.0),
     "variance of thinning is NaN": put(*STREAM, "thinning", "variance", value=float("nan")),
@@ -281,32 +288,34 @@ BAD_HEADERS = {
     "thinning moved less than nothing": put(*STREAM, "thinning", "moved", value=-1.0),
     "infinite loss of spread": put(*STREAM, "thinning", "spread_cost", value=float("inf")),
     "totals are a list": put(*STREAM, "totals", value=[1.0, 2.0, 3.0]),
-    "stream out of range": put("parts", 0, 0, value=7),
-    "negative stream": put("parts", 0, 0, value=-1),
-    "level below all": put("parts", 0, 1, value=-7),
-    "level of a long stream": put("parts", 0, 1, value=100_000),
-    "part with too many nodes": put("parts", 0, 2, value=9),
-    "part with too few nodes": put("parts", 0, 2, value=7),
-    "part with a negative number of nodes": put("parts", 0, 2, value=-8),
-    "part with no whole number of nodes": put("parts", 0, 2, value=8.0),
-    "parts are numbers": put("parts", value=[1, 2]),
-    "no parts": put("parts", value=[]),
-    "two buffers": lambda header: header["parts"][0].__setitem__(1, file.IN_BUFFER),
-    "no audit keys": put("audit_keys", value=[]),
-    "one audit key too few": lambda header: header["audit_keys"].pop() and None,
-    "one audit key too many": lambda header: header["audit_keys"].append(1e9),
-    "audit keys are text": put("audit_keys", value="keys"),
-    "audit keys are null": put("audit_keys", value=None),
-    "audit keys are lists": lambda header: header.update(audit_keys=[[key] for key in header["audit_keys"]]),
-    "an audit key is NaN": put("audit_keys", 0, value=float("nan")),
-    "an audit key is negative": put("audit_keys", 0, value=-1.0),
-    "an audit key is no number of float64": put("audit_keys", 0, value=10**400),
-    "no audit sizes": put("audit_sizes", value=[]),
-    "an audit size is 0": put("audit_sizes", 0, value=0.0),
-    "an audit size is NaN": put("audit_sizes", 0, value=float("nan")),
+    "stream out of range": put(*SUMMARY, "parts", 0, 0, value=7),
+    "negative stream": put(*SUMMARY, "parts", 0, 0, value=-1),
+    "level below all": put(*SUMMARY, "parts", 0, 1, value=-7),
+    "level of a long stream": put(*SUMMARY, "parts", 0, 1, value=100_000),
+    "part with too many nodes": put(*SUMMARY, "parts", 0, 2, value=9),
+    "part with too few nodes": put(*SUMMARY, "parts", 0, 2, value=7),
+    "part with a negative number of nodes": put(*SUMMARY, "parts", 0, 2, value=-8),
+    "part with no whole number of nodes": put(*SUMMARY, "parts", 0, 2, value=8.0),
+    "parts are numbers": put(*SUMMARY, "parts", value=[1, 2]),
+    "no parts": put(*SUMMARY, "parts", value=[]),
+    "two buffers": lambda header: header["summaries"][0]["parts"][0].__setitem__(1, file.IN_BUFFER),
+    "no audit keys": put(*SUMMARY, "audit_keys", value=[]),
+    "one audit key too few": lambda header: header["summaries"][0]["audit_keys"].pop() and None,
+    "one audit key too many": lambda header: header["summaries"][0]["audit_keys"].append(1e9),
+    "audit keys are text": put(*SUMMARY, "audit_keys", value="keys"),
+    "audit keys are null": put(*SUMMARY, "audit_keys", value=None),
+    "audit keys are lists": lambda header: header["summaries"][0].update(
+        audit_keys=[[key] for key in header["summaries"][0]["audit_keys"]]
+    ),
+    "an audit key is NaN": put(*SUMMARY, "audit_keys", 0, value=float("nan")),
+    "an audit key is negative": put(*SUMMARY, "audit_keys", 0, value=-1.0),
+    "an audit key is no number of float64": put(*SUMMARY, "audit_keys", 0, value=10**400),
+    "no audit sizes": put(*SUMMARY, "audit_sizes", value=[]),
+    "an audit size is 0": put(*SUMMARY, "audit_sizes", 0, value=0.0),
+    "an audit size is NaN": put(*SUMMARY, "audit_sizes", 0, value=float("nan")),
     "audit limit is 0": put("config", "audit_size", value=0),
     "audit limit is text": put("config", "audit_size", value="many"),
-    "audit keys out of order": lambda header: header["audit_keys"].reverse(),
+    "audit keys out of order": lambda header: header["summaries"][0]["audit_keys"].reverse(),
 }
 
 
@@ -344,14 +353,14 @@ def test_flipped_bits_with_a_right_checksum_are_errors_or_other_numbers():
 
 
 def test_a_newer_format_says_so():
-    with pytest.raises(InputError, match=r"format 6, but this version of probi reads up to 5"):
-        Summary.from_bytes(forged(header=put("format", value=6)))
+    with pytest.raises(InputError, match=r"format 7, but this version of probi reads up to 6"):
+        Summary.from_bytes(forged(header=put("format", value=7)))
 
 
 def test_a_newer_format_may_look_quite_different():
     table = pa.table({"all": ["different"]})
-    metadata = {"probi": json.dumps({"format": 6}), "checksum": file.NO_CHECKSUM}
-    with pytest.raises(InputError, match="format 6"):
+    metadata = {"probi": json.dumps({"format": 7}), "checksum": file.NO_CHECKSUM}
+    with pytest.raises(InputError, match="format 7"):
         Summary.from_bytes(signed(written(table.replace_schema_metadata(metadata))))
 
 
@@ -364,11 +373,11 @@ def test_what_is_no_bytes_is_refused(what):
 @pytest.mark.parametrize("about", [None, [], "text", 3])
 def test_something_else_about_it_is_refused(about):
     with pytest.raises(InputError, match="not a JSON object"):
-        Summary.from_bytes(forged(header=put("about", value=about)))
+        Summary.from_bytes(forged(header=put(*SUMMARY, "about", value=about)))
 
 
 def test_a_file_of_a_time_without_it_is_read():
     def drop(header):
-        del header["about"]
+        del header["summaries"][0]["about"]
 
     assert Summary.from_bytes(forged(header=drop)).about == {}

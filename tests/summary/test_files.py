@@ -159,7 +159,7 @@ def test_any_program_that_knows_arrow_can_read_it(tmp_path):
     assert set(table.schema.metadata) == {b"probi", b"checksum"}
     header = json.loads(table.schema.metadata[b"probi"])
     config = header["config"]
-    assert (header["format"], config["n_clusters"], config["size"], config["preset"]) == (5, 2, 8, "default")
+    assert (header["format"], config["n_clusters"], config["size"], config["preset"]) == (6, 2, 8, "default")
 
 
 @pytest.mark.parametrize("format", [1, 3, 4])
@@ -185,6 +185,18 @@ def test_format_2_is_read_as_it_was_meant():
     more = Nodes.from_points(np.random.default_rng(0).lognormal(size=(500, 1)).astype(np.float32))
     again.update(more)
     assert abs(again.evaluate([[1.0]]).cost - cost - expected_cost(more, [[1.0]])) < 4 * error
+
+
+def test_format_5_is_read_as_it_was_meant():
+    """150 nodes thinned on arrival, faded by half, then 50 more, as the program of that time evaluated them."""
+    summary = Summary.load(Path(__file__).parents[1] / "data" / "summary_format_5.probi")
+    assert (summary.n_nodes, summary.n_retained, summary.mass) == (200, 88, 125.0)
+    config = summary._config
+    assert (config.leaf, config.fan_in, config.audit_size, config.max_realizations) == (128, 4, 60, 3)
+    assert summary.about == {"space": {"features": ["a", "b"]}}
+    cost, error = summary.evaluate([[1.0, 1.0], [3.0, 2.0]])
+    assert_allclose([cost, error], [231.65492555542974, 22.479167111365562], rtol=1e-12)
+    assert Summary.from_bytes(summary.to_bytes()).to_bytes() == summary.to_bytes()
 
 
 def test_a_summary_goes_on_as_it_began_whatever_the_program_would_choose_today(monkeypatch):

@@ -3,16 +3,19 @@
 import copy
 import hashlib
 import itertools
+import json
 import pickle
 import subprocess
 import sys
 import threading
-import zipfile
 from collections import Counter
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,7 +23,7 @@ from numpy.testing import assert_allclose
 from samples import summarized, uncertain
 
 from probi import InputError, Nodes, Summary, Window, expected_cost, solve
-from probi.summary import window_file
+from probi.summary import file
 from probi.summary.stream import ShardKey
 
 
@@ -471,18 +474,33 @@ def test_saved_and_loaded(tmp_path, state):
     assert list(tmp_path.iterdir()) == [tmp_path / "w"]
 
 
-def test_the_file_is_an_archive_of_summaries(tmp_path):
+def test_any_program_that_knows_arrow_can_read_it(tmp_path):
     found = read(*in_order(300))
-    found.save(tmp_path / "w.zip")
-    with zipfile.ZipFile(tmp_path / "w.zip") as archive:
-        assert archive.testzip() is None
-        names = archive.namelist()
-        assert names == ["window.json", "period+4.probi", "period+5.probi", "period+6.probi"]
-        assert Summary.from_bytes(archive.read(names[1])).n_nodes == found._state.summaries[4].n_nodes
+    found.save(tmp_path / "w.arrow")
+    table = pa.ipc.open_file(str(tmp_path / "w.arrow")).read_all()
+    header = json.loads(table.schema.metadata[b"probi"])
+    assert (header["format"], header["config"]) == (file.FORMAT, found._config.shared)
+    assert [entry["period"] for entry in header["summaries"]] == [4, 5, 6]
+    in_summary = table.filter(pa.compute.not_equal(table["level"], file.IN_AUDIT))
+    retained = Counter(in_summary["period"].to_pylist())
+    assert retained == {period: summary.n_retained for period, summary in found._state.summaries.items()}
 
 
-def test_damage_is_found_wherever_it_is():
-    data = read(uncertain(40), np.arange(40)).to_bytes()
+def test_each_period_keeps_its_dtype():
+    found = read(uncertain(90, dtype=np.float32), np.repeat([0, 10], [20, 70]))
+    found.update(uncertain(80), 25)
+    again = Window.from_bytes(found.to_bytes())
+    assert [summary.dtype for summary in again._state.summaries.values()] == [np.float32, np.float32, np.float64]
+    for period, summary in found._state.summaries.items():
+        assert again._state.summaries[period].to_bytes() == summary.to_bytes()
+
+
+OLDER = sorted((Path(__file__).parents[1] / "data").glob("window_format_*"))
+
+
+@pytest.mark.parametrize("path", [None, *OLDER], ids=str)
+def test_damage_is_found_wherever_it_is(path):
+    data = path.read_bytes() if path else read(uncertain(40), np.arange(40)).to_bytes()
     rng = np.random.default_rng(0)
     for place in [*range(60), *rng.integers(len(data), size=300).tolist(), *range(len(data) - 120, len(data))]:
         damaged = bytearray(data)
@@ -496,19 +514,18 @@ def test_damage_is_found_wherever_it_is():
         Window.from_bytes(data + b"x")
 
 
-def forged(change, **parts):
+def forged(change, states=None, found=None, config=None):
     """Bytes of a window with a right checksum whose header was changed."""
-    header, summaries = window_file.unpack(read(uncertain(40), np.arange(40)).to_bytes())
-    del header["numbers"], header["format"]
-    return window_file.pack(header | change, summaries | parts.get("summaries", {}))
+    found = found or read(uncertain(40), np.arange(40))
+    _, header, known = file.window_from_bytes(found.to_bytes())
+    return file.window_to_bytes(config or found._config, header | change, known | (states or {}))
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"format": 4}, {"max_ahead": 0}, {"max_ahead": "far"}, {"n_ahead": -1},
+        {"max_ahead": 0}, {"max_ahead": "far"}, {"n_ahead": -1},
         {"period": {"length": 0, "unit": None}}, {"period": 3}, {"n_periods": -1}, {"n_periods": 2},
-        {"config": {"n_clusters": 2, "size": 9, "preset": "default"}}, {"config": {}}, {"config": 1},
         {"seed": 1}, {"latest": 2}, {"latest": 100}, {"latest": None}, {"latest": "now"}, {"n_late": "x"},
         {"n_features": 3}, {"period": {"length": 1.5, "unit": "s"}}, {"period": {"length": 2**70, "unit": "s"}},
         {"period": {"length": 2**61, "unit": "W"}}, {"period": {"length": 1, "unit": ["s"]}}, {"n_periods": 2**70},
@@ -530,11 +547,24 @@ def test_forged_windows_are_refused(change):
     ids=str,
 )  # fmt: skip
 def test_forged_windows_without_nodes_are_refused(change):
-    header, _ = window_file.unpack(window(period=timedelta(days=1)).to_bytes())
-    del header["numbers"], header["format"]
-    assert Window.from_bytes(window_file.pack(header | {"latest": 2**40}, {})).stop > np.datetime64("9999")
+    empty = window(period=timedelta(days=1))
+    assert Window.from_bytes(forged({"latest": 2**40}, found=empty)).stop > np.datetime64("9999")
     with pytest.raises(InputError):
-        Window.from_bytes(window_file.pack(header | change, {}))
+        Window.from_bytes(forged(change, found=empty))
+
+
+@pytest.mark.parametrize("shared", [{}, 1, None, {"n_clusters": 2, "size": 8, "preset": "default", "more": 1}], ids=str)
+def test_forged_configs_are_refused(shared):
+    with pytest.raises(InputError):
+        Window.from_bytes(forged({}, config=SimpleNamespace(shared=shared)))
+
+
+@pytest.mark.parametrize("period", [None, "1", 1.0, [1]], ids=str)
+def test_forged_periods_are_refused(period):
+    found = read(uncertain(9), np.arange(9))
+    states = {period if period != [1] else (1,): found._state.summaries[0]._saved()}
+    with pytest.raises(InputError):
+        Window.from_bytes(file._write({"config": found._config.shared, "window": {"n_periods": 3}}, states))
 
 
 def test_a_window_of_format_2_is_read_as_it_was_meant():
@@ -544,22 +574,23 @@ def test_a_window_of_format_2_is_read_as_it_was_meant():
     assert Window.from_bytes(window.to_bytes()).to_bytes() == window.to_bytes()
 
 
-def test_a_window_of_format_1_has_the_usual_limit():
-    found = read(uncertain(40), np.arange(40))
-    header, summaries = window_file.unpack(found.to_bytes())
-    for name in ("numbers", "max_ahead", "n_ahead"):
-        del header[name]
-    old = Window.from_bytes(window_file.pack(header | {"format": 1}, summaries))
-    assert (old.max_ahead, old.n_ahead) == (3, 0)
-    assert old.to_bytes() == found.to_bytes()
+@pytest.mark.parametrize(("format", "max_ahead", "n_ahead"), [(1, 3, 0), (3, 5, 1)])
+def test_windows_of_formats_1_and_3_are_read_as_they_were_meant(format, max_ahead, n_ahead):
+    """120 nodes of four periods, then one that was too far ahead; format 1 had no limit and takes the usual one."""
+    window = Window.load(Path(__file__).parents[1] / "data" / f"window_format_{format}.window")
+    assert (window.n_nodes, window.size, window._config.audit_size) == (90, 16, 60)
+    assert (window.start, window.stop, window.n_late) == (10, 40, 0)
+    assert (window.max_ahead, window.n_ahead) == (max_ahead, n_ahead)
+    assert window.summary().evaluate([[1.0, 1.0], [3.0, 2.0]]).cost == pytest.approx(149.29823287677834, rel=1e-12)
+    assert Window.from_bytes(window.to_bytes()).to_bytes() == window.to_bytes()
 
 
 def test_forged_summaries_are_refused():
-    other = summarized(uncertain(5)).to_bytes()
+    other = summarized(uncertain(5), size=9)._saved()
     with pytest.raises(InputError, match="period 2 is not one of its own"):
-        Window.from_bytes(forged({}, summaries={2: other}))
-    with pytest.raises(InputError, match="Not a probi summary"):
-        Window.from_bytes(forged({}, summaries={2: b"none"}))
+        Window.from_bytes(
+            forged({}, {2: other._replace(streams=[replace(other.streams[0], key=ShardKey(7, 0, 0, 0))])})
+        )
 
 
 def test_a_file_that_is_none(tmp_path):

@@ -21,7 +21,7 @@ from probi.io.transform import Transform
 from probi.io.write import Centers, assignment_format, nodes_format, read_centers, read_reading, write_nodes
 from probi.nodes import Nodes
 from probi.summary import Summary
-from probi.summary.window_file import is_window
+from probi.summary.file import is_archive
 
 # Lower-case names of columns that seem to be degrees.
 LONGITUDES = ("lon", "long", "longitude", "lng")
@@ -194,7 +194,7 @@ def _is_summary(path: Path) -> bool:
     with path.open("rb") as file:
         start = file.read(1 << 20)
     # A window is not a summary, but loading it as one raises a clear error; read as a table it would not.
-    return b"probi-sha256:" in start or path.suffix == ".probi" or is_window(start)
+    return b"probi-sha256:" in start or path.suffix == ".probi" or is_archive(start)
 
 
 def describe(files: list[str], reading: Options, as_json: bool) -> None:

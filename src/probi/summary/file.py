@@ -1,13 +1,17 @@
-"""Summaries as Arrow IPC files with one row per node, readable by any Arrow library.
+"""Summaries and windows as Arrow IPC files with one row per node, readable by any Arrow library.
 
-Parameters and counters are JSON in the schema metadata, next to a checksum of the whole file, computed with zeros in
-place of the checksum itself. It is verified before the bytes are parsed.
+A file holds one summary, or those of the periods of a window. Parameters and counters are JSON in the schema metadata,
+next to a checksum of the whole file, computed with zeros in place of the checksum itself. It is verified before the
+bytes are parsed.
 """
 
+import contextlib
 import hashlib
+import io
 import json
 import re
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,8 +24,7 @@ from probi.nodes import Nodes
 from probi.summary.audit import AuditSample, Surroundings
 from probi.summary.buffer import Buffer
 from probi.summary.config import SummaryConfig
-from probi.summary.stream import Seal, ShardKey, Stream, Totals
-from probi.summary.window_file import is_window
+from probi.summary.stream import Seal, ShardKey, State, Stream, Totals
 from probi.thinning import ThinningTotals
 from probi.validation import (
     LARGEST,
@@ -36,12 +39,14 @@ from probi.validation import (
 
 Array = NDArray[Any]
 
-FORMAT = 5
+# Windows had their own numbers up to 3: see _read_archive.
+FORMAT = 6
 # Defaults for older formats: up to format 2 the size of the audit sample was a constant (and sizes of audited nodes
 # their masses), up to format 4 leaf and fan-in were.
 BEFORE = {"max_realizations": None, "epsilon": None, "delta": None, "audit_size": 2500, "leaf": 0, "fan_in": 0}
 CHECKSUM = re.compile(rb"probi-sha256:([0-9a-f]{64})")
 NO_CHECKSUM = b"probi-sha256:" + b"0" * 64
+ARCHIVE_CHECKSUM = re.compile(rb"probi-window-sha256:([0-9a-f]{64})\Z")
 
 # A statistic that is saved, because it is random, and its columns. Certified medians are not saved: on Covertype they
 # took more bytes than the nodes, and are recomputed, to the bit, in milliseconds.
@@ -56,18 +61,43 @@ ROUNDING = 1e-4
 # Values of the column "level" for nodes in no coreset.
 IN_BUFFER, IN_AUDIT = -1, -2
 
+WRONG_KIND = {
+    "summary": "This is a Window, not a Summary: probi.Window.load reads it.",
+    "window": "This is a Summary, not a Window: probi.Summary.load reads it.",
+}
+
 # More levels than a stream of any length can have.
 MAX_LEVELS = 64
 
 
-def summary_to_bytes(config: SummaryConfig, streams: list[Stream], audit: AuditSample, about: dict[str, Any]) -> bytes:
-    """Serialize the state of a summary, and the metadata of its user."""
-    parts = list(_parts(streams))
-    if audit.nodes is not None:
-        parts.append((0, IN_AUDIT, audit.nodes))
-    header = {
-        "format": FORMAT,
-        "config": config.shared,
+def summary_to_bytes(state: State) -> bytes:
+    """Serialize a summary."""
+    return _write({"config": state.config.shared}, {None: state})
+
+
+def window_to_bytes(config: SummaryConfig, window: dict[str, Any], states: Mapping[int, State]) -> bytes:
+    """Serialize a window: the config of its summaries, its parameters and counters, and its summaries by period."""
+    return _write({"config": config.shared, "window": window}, {period: states[period] for period in sorted(states)})
+
+
+def _write(header: dict[str, Any], states: Mapping[Any, State]) -> bytes:
+    parts = [(period, *part) for period, state in states.items() for part in _parts(state)]
+    entries = [_entry(period, state) for period, state in states.items()]
+    text = json.dumps({"format": FORMAT, **header, "summaries": entries})
+    table = pa.table(_columns(parts)).replace_schema_metadata({"probi": text, "checksum": NO_CHECKSUM})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema, options=COMPRESSED) as writer:
+        writer.write_table(table)
+    data = sink.getvalue().to_pybytes()
+    return CHECKSUM.sub(b"probi-sha256:" + hashlib.sha256(data).hexdigest().encode(), data)
+
+
+def _entry(period: int | None, state: State) -> dict[str, Any]:
+    """Header of one summary."""
+    parts = list(_parts(state))
+    return {
+        "period": period,
+        "dtype": str(parts[0][2].dtype) if parts else None,  # periods may differ, but a column has one type
         "streams": [
             {
                 "key": stream.key._asdict(),
@@ -77,40 +107,36 @@ def summary_to_bytes(config: SummaryConfig, streams: list[Stream], audit: AuditS
                 "surroundings": _surroundings_to_json(stream.surroundings),
                 "seal": stream.seal._asdict(),
             }
-            for stream in streams
+            for stream in state.streams
         ],
         "parts": [[stream, level, len(nodes)] for stream, level, nodes in parts],
-        "audit_keys": audit.keys.tolist(),
-        "audit_sizes": audit.sizes.tolist(),
-        "about": about,
+        "audit_keys": state.audit.keys.tolist(),
+        "audit_sizes": state.audit.sizes.tolist(),
+        "about": state.about,
     }
-    metadata = {"probi": json.dumps(header), "checksum": NO_CHECKSUM}
-    table = pa.table(_columns(parts)).replace_schema_metadata(metadata)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema, options=COMPRESSED) as writer:
-        writer.write_table(table)
-    data = sink.getvalue().to_pybytes()
-    return CHECKSUM.sub(b"probi-sha256:" + hashlib.sha256(data).hexdigest().encode(), data)
 
 
-def _parts(streams: list[Stream]) -> Iterator[tuple[int, int, Nodes]]:
-    """Nodes of all streams, with the number of the stream and the level."""
-    for s, stream in enumerate(streams):
+def _parts(state: State) -> Iterator[tuple[int, int, Nodes]]:
+    """Nodes of all streams, with the number of the stream and the level, then those of the audit sample."""
+    for s, stream in enumerate(state.streams):
         for level, coresets in enumerate(stream.levels):
             for coreset in coresets:
                 yield s, level, coreset
         if len(stream.buffer):
             yield s, IN_BUFFER, stream.buffer.nodes()
+    if state.audit.nodes is not None:
+        yield 0, IN_AUDIT, state.audit.nodes
 
 
-def _columns(parts: list[tuple[int, int, Nodes]]) -> dict[str, pa.Array]:
+def _columns(parts: list[tuple[int | None, int, int, Nodes]]) -> dict[str, pa.Array]:
     if not parts:
         return {}
-    node_sets = [nodes for _, _, nodes in parts]
+    *numbers, node_sets = zip(*parts, strict=True)
     lengths = [len(nodes) for nodes in node_sets]
     columns = {
-        name: pa.array(np.repeat([part[i] for part in parts], lengths).astype(np.int32))
-        for i, name in enumerate(("stream", "level"))
+        name: pa.array(np.repeat(values, lengths).astype(kind))
+        for name, values, kind in zip(("period", "stream", "level"), numbers, ("i8", "i4", "i4"), strict=True)
+        if values[0] is not None
     }
     columns["weight"] = pa.array(np.concatenate([nodes.weights for nodes in node_sets]))
     # Thinned nodes keep the sums from before, which differ from those of their probabilities by rounding.
@@ -144,56 +170,105 @@ def _points(points: Array) -> pa.Array:
 # -- reading ------------------------------------------------------------------------------------------------------
 
 
-def summary_from_bytes(data: bytes) -> tuple[SummaryConfig, list[Stream], AuditSample, dict[str, Any]]:
+def summary_from_bytes(data: bytes) -> State:
     """Read what :func:`summary_to_bytes` wrote, or raise an InputError."""
-    _check_checksum(data)
+    if is_archive(data):
+        raise InputError(WRONG_KIND["summary"])
+    _, _, states = _read(data, "summary")
+    _require(list(states) == [None], "it does not hold one summary")
+    return states[None]
+
+
+def window_from_bytes(data: bytes) -> tuple[dict[str, Any], dict[str, Any], dict[Any, State]]:
+    """Read what :func:`window_to_bytes` wrote, or raise an InputError; the config as keyword arguments."""
+    return _read_archive(data) if is_archive(data) else _read(data, "window")
+
+
+@contextlib.contextmanager
+def refusing(kind: str) -> Iterator[None]:
+    """Turn every error into an InputError: forged content with a valid checksum may fail anywhere."""
     try:
-        table = pa.ipc.open_file(pa.BufferReader(data)).read_all()
-        header = json.loads(table.schema.metadata[b"probi"])
-        check_count("format", header["format"])
-        if header["format"] > FORMAT:
-            raise InputError(
-                f"The summary has format {header['format']}, but this version of probi reads up to {FORMAT}."
-            )
-        table.validate(full=True)
-        about = header.get("about", {})
-        _require(isinstance(about, dict), "its metadata is not a JSON object")
-        return *_state(table.combine_chunks(), header), about
+        yield
     except pa.ArrowMemoryError as error:
         # Forged sizes may request any amount.
-        raise InputError(f"The summary requires more memory than available: {error}.") from None
+        raise InputError(f"The {kind} requires more memory than available: {error}.") from None
     except (InputError, MemoryError):
         raise
     except Exception as error:
-        # Forged content with a valid checksum may fail anywhere.
-        raise InputError(f"Not a valid probi summary: {error!r}.") from None
+        raise InputError(f"Not a valid probi {kind}: {error!r}.") from None
 
 
-def _check_checksum(data: bytes) -> None:
-    if is_window(data):  # which contains the checksums of its summaries
-        raise InputError("This is a Window, not a Summary: probi.Window.load reads it.")
-    stated = set(CHECKSUM.findall(data))
+def is_archive(data: bytes) -> bool:
+    """Whether bytes begin like a window up to format 3."""
+    # In a ZIP archive the name of the first member follows its header of 30 bytes.
+    return data.startswith(b"PK") and data[30:41] == b"window.json"
+
+
+def _read(data: bytes, kind: str) -> tuple[dict[str, Any], dict[str, Any], dict[Any, State]]:
+    """Config, header of the window, and summaries by period; one that is not of a window has the period None."""
+    _check_checksum(data, CHECKSUM, kind)
+    with refusing(kind):
+        table = pa.ipc.open_file(pa.BufferReader(data)).read_all()
+        header = json.loads(table.schema.metadata[b"probi"])
+        _check_format(header, FORMAT, kind)
+        if ("window" in header) != (kind == "window"):
+            raise InputError(WRONG_KIND[kind])
+        table.validate(full=True)
+        table, config, start, states = table.combine_chunks(), _config(header), 0, {}
+        # Up to format 5 a file held one summary, in its header.
+        for entry in header["summaries"] if header["format"] > 5 else [{"period": None, **header}]:
+            n_nodes = sum(part[2] for part in entry["parts"])
+            states[entry["period"]] = _state(table.slice(start, n_nodes), config, entry)
+            start += n_nodes
+        _require(start == table.num_rows, "its parts do not add up")
+        return config, header.get("window", {}), states
+
+
+def _read_archive(data: bytes) -> tuple[dict[str, Any], dict[str, Any], dict[Any, State]]:
+    """Read a window up to format 3: a ZIP archive of summaries and a header, with a checksum as its comment."""
+    _check_checksum(data, ARCHIVE_CHECKSUM, "window")
+    with refusing("window"), zipfile.ZipFile(io.BytesIO(data)) as archive:
+        _require(all(member.compress_size == member.file_size for member in archive.infolist()), "it is compressed")
+        window = json.loads(archive.read("window.json"))
+        _check_format(window, 3, "window")
+        states = {period: summary_from_bytes(archive.read(f"period{period:+d}.probi")) for period in window["numbers"]}
+        # Format 1 has no limit of periods ahead; up to format 2 the config was called plan, with fewer fields.
+        return window.get("config") or window["plan"], {"max_ahead": None, "n_ahead": 0} | window, states
+
+
+def _check_checksum(data: bytes, checksum: re.Pattern[bytes], kind: str) -> None:
+    stated = set(checksum.findall(data))
     if not stated:
-        raise InputError("Not a probi summary: it has no checksum.")
-    if stated != {hashlib.sha256(CHECKSUM.sub(NO_CHECKSUM, data)).hexdigest().encode()}:
-        raise InputError("The summary is damaged or incomplete: its checksum does not match.")
+        raise InputError(f"Not a probi {kind}: it has no checksum.")
+    plain = checksum.sub(lambda match: match[0][:-64] + b"0" * 64, data)
+    if stated != {hashlib.sha256(plain).hexdigest().encode()}:
+        raise InputError(f"The {kind} is damaged or incomplete: its checksum does not match.")
 
 
-def _state(table: pa.Table, header: dict[str, Any]) -> tuple[SummaryConfig, list[Stream], AuditSample]:
-    first = header["streams"][0]["key"]
-    config = SummaryConfig(**_config(header), seed=first["seed"], shard=first["number"])
-    streams = [_stream(config, **entry) for entry in header["streams"]]
+def _check_format(header: dict[str, Any], newest: int, kind: str) -> None:
+    check_count("format", header["format"])
+    if header["format"] > newest:
+        raise InputError(f"The {kind} has format {header['format']}, but this version of probi reads up to {newest}.")
+
+
+def _state(table: pa.Table, shared: dict[str, Any], entry: dict[str, Any]) -> State:
+    """One summary, from its rows and its header."""
+    _require(entry.get("dtype") in (None, "float32", "float64"), f"its points are {entry.get('dtype')!r}")
+    first = entry["streams"][0]["key"]
+    config = SummaryConfig(**shared, seed=first["seed"], shard=first["number"])
+    streams = [_stream(config, **stream) for stream in entry["streams"]]
     limit = config.audit_size
     audit, start = AuditSample(limit=limit), 0
-    for s, level, n_nodes in header["parts"]:
+    for s, level, n_nodes in entry["parts"]:
         check_count("number of a stream", s, least=0)
         check_count("number of nodes", n_nodes, least=0)
-        nodes = _read_nodes(table.slice(start, n_nodes))
+        nodes = _read_nodes(table.slice(start, n_nodes), entry.get("dtype"))
         _require(len(nodes) == n_nodes, f"a part has {len(nodes)} nodes, not {n_nodes}")
         start += n_nodes
         if level == IN_AUDIT:
-            sizes = nodes.mass if header["format"] <= 2 else _audit_sizes(header["audit_sizes"])
-            audit = AuditSample(nodes, _audit_keys(header["audit_keys"]), sizes, limit)
+            # Up to format 2 sizes were masses.
+            sizes = _audit_sizes(entry["audit_sizes"]) if "audit_sizes" in entry else nodes.mass
+            audit = AuditSample(nodes, _audit_keys(entry["audit_keys"]), sizes, limit)
         elif level == IN_BUFFER:
             _require(
                 len(streams[s].buffer) == 0 and n_nodes < config.leaf, "a stream has more nodes than fit its buffer"
@@ -205,10 +280,11 @@ def _state(table: pa.Table, header: dict[str, Any]) -> tuple[SummaryConfig, list
             streams[s].levels += [[] for _ in range(level + 1 - len(streams[s].levels))]
             streams[s].levels[level].append(nodes)
     n_audited = 0 if audit.nodes is None else len(audit.nodes)
-    _require(len(streams) > 0 and start == table.num_rows, "its parts do not add up")
-    _require(n_audited == len(header["audit_keys"]), "the audit sample does not have one key per node")
+    _require(n_audited == len(entry["audit_keys"]), "the audit sample does not have one key per node")
     _require(n_audited == len(audit.sizes) <= limit + 1, "the audit sample does not have one size per node")
-    return config, streams, audit
+    about = entry.get("about", {})
+    _require(isinstance(about, dict), "its metadata is not a JSON object")
+    return State(config, streams, audit, about)
 
 
 def _config(header: dict[str, Any]) -> dict[str, Any]:
@@ -280,7 +356,7 @@ def _audit_sizes(values: list[float]) -> Array:
     return frozen(sizes)
 
 
-def _read_nodes(table: pa.Table) -> Nodes:
+def _read_nodes(table: pa.Table, dtype: str | None) -> Nodes:
     """Nodes of a table, checked like user data because kernels trust their input."""
     points, probability_lists = _column(table, "points"), _column(table, "probabilities")
     offsets, others = (np.asarray(lists.offsets) for lists in (points, probability_lists))
@@ -288,7 +364,7 @@ def _read_nodes(table: pa.Table) -> Nodes:
     _require(np.array_equal(offsets, others), "nodes do not have one probability per point")
     realizations = points.flatten()
     n_features = realizations.type.list_size
-    flat = frozen(as_floats(_numbers(realizations.flatten()), "points", 1).reshape(-1, n_features))
+    flat = frozen(as_floats(_numbers(realizations.flatten()), "points", 1, dtype).reshape(-1, n_features))
     offsets = frozen(check_offsets(offsets, len(flat)))
     probabilities = frozen(as_floats(_numbers(probability_lists.flatten()), "probabilities", 1, flat.dtype))
     weights = frozen(as_floats(_numbers(_column(table, "weight")), "weights", 1, np.float64))

@@ -343,6 +343,15 @@ class Stream:
         return None
 
 
+class State(NamedTuple):
+    """All of a summary that its file holds; ``about`` are the metadata of its user."""
+
+    config: SummaryConfig
+    streams: list[Stream]
+    audit: AuditSample
+    about: dict[str, Any]
+
+
 def without_statistics(nodes: Nodes) -> Nodes:
     """The same nodes without ids and cached statistics, as the buffer returns them."""
     return Nodes._trusted(**nodes._parts() | {"ids": None, "statistics": {}})

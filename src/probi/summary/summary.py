@@ -24,6 +24,7 @@ from probi.summary.audit import AuditSample
 from probi.summary.config import AUDIT_SIZE, SummaryConfig
 from probi.summary.stream import (
     ShardKey,
+    State,
     Stream,
     Totals,
     all_retained,
@@ -554,6 +555,10 @@ class Summary:
     def __deepcopy__(self, _: Any) -> Summary:
         return self._snapshot()
 
+    def _saved(self) -> State:
+        """Parts that its file holds; the caller prevents updates until they are written."""
+        return State(self._config, *self._state, self.about)
+
     def to_bytes(self) -> bytes:
         """The summary as the bytes of an Arrow IPC file; the same state gives the same bytes.
 
@@ -573,7 +578,7 @@ class Summary:
         from probi.summary import file
 
         with self._lock:
-            return file.summary_to_bytes(self._config, *self._state, self.about)
+            return file.summary_to_bytes(self._saved())
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:

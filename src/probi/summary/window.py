@@ -384,7 +384,7 @@ class Window:
         return Window.from_bytes, (self.to_bytes(),)
 
     def to_bytes(self) -> bytes:
-        """The window as a ZIP archive with one summary per period; the same state gives the same bytes.
+        """The window as the bytes of an Arrow IPC file; the same state gives the same bytes.
 
         Returns
         -------
@@ -398,22 +398,22 @@ class Window:
         >>> probi.Window.from_bytes(window.to_bytes())
         Window(0 nodes in 0 of 3 periods of 10, 0 late, up to 1 cluster, coreset of 200)
         """
-        from probi.summary import window_file
+        from probi.summary import file
 
         with self._lock:
             state = self._state
-            header = {
+            window = {
                 "period": self._periods.to_json(),
                 "n_periods": self.n_periods,
                 "max_ahead": self.max_ahead,
-                "config": self._config.shared,
                 "seed": self._config.seed,
                 "latest": state.latest,
                 "n_late": state.n_late,
                 "n_ahead": state.n_ahead,
                 "n_features": state.n_features,
             }
-            return window_file.pack(header, {number: s.to_bytes() for number, s in state.summaries.items()})
+            summaries = {period: summary._saved() for period, summary in state.summaries.items()}
+            return file.window_to_bytes(self._config, window, summaries)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -436,36 +436,28 @@ class Window:
         >>> probi.Window.from_bytes(window.to_bytes()).period
         10
         """
-        from probi.summary import window_file
+        from probi.summary import file
 
-        header, parts = window_file.unpack(bytes(data))
-        header = {"max_ahead": None, "n_ahead": 0} | header  # format 1 has neither
-        try:
-            # Up to format 2 it was called plan, with fewer fields.
-            given = header["config"] if "config" in header else header["plan"]
-            config = SummaryConfig(**given, seed=header["seed"])
-            periods, summaries = Periods.from_json(header["period"]), {}
-            _check_n_periods(header["n_periods"], periods)
+        config, window, states = file.window_from_bytes(bytes(data))
+        with file.refusing("window"):
+            shared = SummaryConfig(**config, seed=window["seed"])
+            periods = Periods.from_json(window["period"])
+            _check_n_periods(window["n_periods"], periods)
             counts = (("seed", 0), ("n_late", 0), ("n_ahead", 0), ("latest", -periods.most), ("n_features", 1))
             for name, least in counts:
-                if header[name] is not None or name not in ("latest", "n_features"):  # None before the first node
-                    check_count(name, header[name], least)
-            if header["latest"] is not None and header["latest"] > periods.most:
-                raise InputError(f"Not a valid probi window: its latest period is {header['latest']}.")
-            for number, part in parts.items():
-                summaries[number] = Summary.from_bytes(part)
-                _check_belongs(summaries[number], number, config, header)
-            max_ahead = _checked_max_ahead(header["max_ahead"], header["n_periods"])
-            state = _State(summaries, header["latest"], header["n_late"], header["n_ahead"], header["n_features"])
-            return cls.__new__(cls)._set(periods, header["n_periods"], max_ahead, config, state)
-        except (InputError, MemoryError):
-            raise
-        except Exception as error:
-            # Forged content with a valid checksum may fail anywhere.
-            raise InputError(f"Not a valid probi window: {error!r}.") from None
+                if window[name] is not None or name not in ("latest", "n_features"):  # None before the first node
+                    check_count(name, window[name], least)
+            if window["latest"] is not None and window["latest"] > periods.most:
+                raise InputError(f"Not a valid probi window: its latest period is {window['latest']}.")
+            summaries = {period: Summary.__new__(Summary)._set(*state) for period, state in states.items()}
+            for period, summary in summaries.items():
+                _check_belongs(summary, period, shared, window)
+            max_ahead = _checked_max_ahead(window["max_ahead"], window["n_periods"])
+            state = _State(summaries, window["latest"], window["n_late"], window["n_ahead"], window["n_features"])
+            return cls.__new__(cls)._set(periods, window["n_periods"], max_ahead, shared, state)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the window to a file: a ZIP archive with one summary per period.
+        """Write the window to an Arrow IPC file.
 
         The file is replaced atomically: a crash or a full disk leaves the old one intact.
 

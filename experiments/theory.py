@@ -18,7 +18,7 @@ from benchmarks.data import beijing_nodes, random_nodes
 from experiments.peers import otis_nodes
 from experiments.records import Records
 from probi.coreset import importance, kumar, lss, paper
-from probi.coreset.lss import Promise, lss_coreset, make_buckets
+from probi.coreset.lss import Guarantee, lss_coreset, make_buckets
 from probi.medians import SPREAD_TOL, certified_medians, measured
 from probi.solver.lloyd import p_lloyd
 from probi.solver.seeding import seed_as_in_paper
@@ -99,7 +99,7 @@ def _promise(data: Path, records: Records, report: Callable[[str], None]) -> Non
                 start = time.perf_counter()
                 coreset = _lss(nodes, epsilon, seed)
                 seconds = time.perf_counter() - start
-                *_, n_draws = make_buckets(nodes, K, Promise(epsilon, DELTA).step(), np.random.default_rng(seed))
+                *_, n_draws = make_buckets(nodes, K, Guarantee(epsilon, DELTA).step(), np.random.default_rng(seed))
                 records.add(
                     data_set=name, epsilon=epsilon, seed=seed, n_nodes=len(nodes), n_draws=n_draws, size=len(coreset),
                     worst=_worst(coreset, nodes, fixed, seed), seconds=seconds,
@@ -168,7 +168,7 @@ def _steps(data: Path, records: Records, report: Callable[[str], None]) -> None:
     if nodes is None or records.has(method="theory", step="all"):
         return
     report("steps of a reduce")
-    promise = Promise(EPSILONS[0], DELTA)
+    guarantee = Guarantee(EPSILONS[0], DELTA)
     smallest = probi.one_medians(nodes)[1]
     index = np.arange(len(nodes))
 
@@ -179,7 +179,7 @@ def _steps(data: Path, records: Records, report: Callable[[str], None]) -> None:
         return float(spreads.sum() / smallest.sum())
 
     medians = {
-        "theory": lambda: lss.approximate_medians(bare(), promise, np.random.default_rng(0))[1],
+        "theory": lambda: lss.approximate_medians(bare(), guarantee, np.random.default_rng(0))[1],
         "paper": lambda: paper._medians(bare(), np.random.default_rng(0))[1],
         "default": lambda: certified_medians(bare(), SPREAD_TOL)[1],
     }
@@ -189,7 +189,7 @@ def _steps(data: Path, records: Records, report: Callable[[str], None]) -> None:
     places = probi.Nodes.from_points(probi.one_medians(nodes)[0])
     best = probi.solve(places, STEPS_K, random_state=0).cost
     around = {
-        "theory": lambda: lss.bicriteria_centers(places, STEPS_K, promise, np.random.default_rng(0)),
+        "theory": lambda: lss.bicriteria_centers(places, STEPS_K, guarantee, np.random.default_rng(0)),
         "paper": lambda: p_lloyd(places, seed_as_in_paper(places, STEPS_K, np.random.default_rng(0)), paper.MAX_ITER)[
             0
         ],

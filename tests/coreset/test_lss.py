@@ -1,4 +1,4 @@
-"""The coreset with a promise: its five steps one by one, and the promise itself."""
+"""The coreset with a guarantee: its five steps one by one, and the guarantee itself."""
 
 import itertools
 import math
@@ -14,7 +14,7 @@ from scipy.stats import binom
 
 from probi import InputError, Nodes, SolverWarning, _parallel, expected_cost, expected_distances, one_medians, solve
 from probi.coreset import kumar, lss
-from probi.coreset.lss import Promise, lss_coreset
+from probi.coreset.lss import Guarantee, lss_coreset
 
 
 def rng(seed=0):
@@ -51,7 +51,7 @@ def nearly_even(gap, n=1000):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", [0.9, 0.5, 0.2])
-def test_kumars_median_keeps_its_promise(precision):
+def test_kumars_median_keeps_its_guarantee(precision):
     """1,000 runs on nodes that are hard: where the wrong answer is just too expensive, and with a few far points."""
     gap = 1.05 * precision / (2 + precision)
     hard = [nearly_even(gap), Nodes.concat([dense(n=1, m=300)] * 1000)]
@@ -165,7 +165,7 @@ def test_a_tiny_node_among_others_is_drawn_by_its_own_probabilities():
 
 def test_medians_and_spreads_are_near_the_best():
     some = numbered(n=500)
-    medians, spreads = lss.approximate_medians(some, Promise(0.5, 0.1), rng())
+    medians, spreads = lss.approximate_medians(some, Guarantee(0.5, 0.1), rng())
     assert_allclose(spreads, [expected_distances(v, y[None])[0, 0] / v.total_probabilities[0]
                               for v, y in zip(some, medians, strict=True)], rtol=1e-12)  # fmt: skip
     assert (spreads <= 1.9 * one_medians(some)[1]).all()
@@ -181,7 +181,7 @@ def test_bicriteria_centers_cost_a_constant_times_the_smallest(n, n_centers):
     places = Nodes.from_points(X[:, 0], rng().uniform(1, 5, n))
     best = solve(places, 4, random_state=0).cost
     for seed in range(20):
-        centers = lss.bicriteria_centers(places, 4, Promise(0.5, 0.1), rng(seed))
+        centers = lss.bicriteria_centers(places, 4, Guarantee(0.5, 0.1), rng(seed))
         # A sample of the places, and then those far from its centers.
         assert len(centers) == n_centers
         assert expected_cost(places, centers) <= 1.5 * best
@@ -193,7 +193,7 @@ def test_a_small_cluster_far_away_gets_a_center():
     X = rng().normal(size=(50_000, 2))
     X[:5] += 1e6
     for seed in range(5):
-        centers = lss.bicriteria_centers(Nodes.from_points(X), 2, Promise(0.5, 0.1), rng(seed))
+        centers = lss.bicriteria_centers(Nodes.from_points(X), 2, Guarantee(0.5, 0.1), rng(seed))
         assert np.linalg.norm(centers - 1e6, axis=1).min() < 10
 
 
@@ -231,7 +231,7 @@ def draws_by_the_proof(bucket_of, mass, radii, epsilon, delta, n_sets):
 def test_draws_are_those_of_the_proof(things, epsilon, delta, n_sets):
     numbers, mass, radii = zip(*things, strict=True)
     _, bucket_of = np.unique(numbers, return_inverse=True)
-    found = lss.draws_needed(bucket_of, np.array(mass), np.array(radii), Promise(epsilon, delta), math.log(n_sets))
+    found = lss.draws_needed(bucket_of, np.array(mass), np.array(radii), Guarantee(epsilon, delta), math.log(n_sets))
     # Rounding may decide which of two numbers is the smallest.
     assert abs(found - draws_by_the_proof(bucket_of.tolist(), mass, radii, epsilon, delta, n_sets)) <= 1
 
@@ -249,9 +249,9 @@ def test_failures_of_the_steps_add_up_to_delta(monkeypatch):
         seen["centers"] += 1
         return centers_by_sample(*arguments)
 
-    def draws(bucket_of, mass, radii, promise, log_sets):
-        seen["draws"].append((promise.delta, log_sets))
-        return draws_needed(bucket_of, mass, radii, promise, log_sets)
+    def draws(bucket_of, mass, radii, guarantee, log_sets):
+        seen["draws"].append((guarantee.delta, log_sets))
+        return draws_needed(bucket_of, mass, radii, guarantee, log_sets)
 
     monkeypatch.setattr(lss, "kumar_medians", medians)
     monkeypatch.setattr(lss, "_centers_by_sample", centers)
@@ -269,7 +269,7 @@ def test_failures_of_the_steps_add_up_to_delta(monkeypatch):
 def test_candidates_cost_what_was_promised():
     """300 sets of centers among the medians of nodes, of 20 coresets: within epsilon of the rough cost, all of them.
 
-    One coreset in ten may break its promise; that more than 6 of 20 do has a chance of 0.2 %.
+    One coreset in ten may break its guarantee; that more than 6 of 20 do has a chance of 0.2 %.
     """
     some = tails(20_000)
     sets = [some.points[rng(seed).integers(len(some), size=3)] for seed in range(300)]
@@ -277,7 +277,7 @@ def test_candidates_cost_what_was_promised():
     broken, worst = 0, 0.0
     for seed in range(20):
         places = Nodes.from_points(some.points)
-        centers = lss.bicriteria_centers(places, 3, Promise(0.9, 0.1).step(), rng(seed))
+        centers = lss.bicriteria_centers(places, 3, Guarantee(0.9, 0.1).step(), rng(seed))
         coreset = quiet(some, 3, 0.9, 0.1, seed)
         assert len(coreset) < 5000
         error = np.abs([expected_cost(coreset, some_set) for some_set in sets] - exact).max()
@@ -305,8 +305,8 @@ def test_small_buckets_are_kept_whole_and_large_ones_keep_their_mass():
 def test_distributions_are_reduced_around_their_medians():
     some = dense()
     medians, _ = one_medians(some)
-    promise = Promise(0.5, 0.1)
-    found = lss.reduce_distributions(some, medians, promise, rng())
+    guarantee = Guarantee(0.5, 0.1)
+    found = lss.reduce_distributions(some, medians, guarantee, rng())
     assert_array_equal(found.total_probabilities, some.total_probabilities)
     assert_array_equal(found.weights, some.weights)
     sizes = np.diff(found.offsets)
@@ -322,7 +322,7 @@ def test_distributions_are_kept_on_the_mean():
     some = dense(n=1, m=1000)
     centers = np.array([[0.0, 0.0], [30.0, -10.0]])
     found = [
-        expected_distances(lss.reduce_distributions(some, np.zeros((1, 2)), Promise(0.9, 0.9), rng(seed)), centers)[0]
+        expected_distances(lss.reduce_distributions(some, np.zeros((1, 2)), Guarantee(0.9, 0.9), rng(seed)), centers)[0]
         for seed in range(400)
     ]
     error = np.std(found, axis=0) / 20
@@ -332,10 +332,10 @@ def test_distributions_are_kept_on_the_mean():
 
 def test_small_distributions_stay_as_they_are():
     some = numbered(n=100)
-    assert lss.reduce_distributions(some, some.gravity_centers, Promise(0.5, 0.1), rng()) is some
+    assert lss.reduce_distributions(some, some.gravity_centers, Guarantee(0.5, 0.1), rng()) is some
 
 
-# -- the promise ------------------------------------------------------------------------------------------------------
+# -- the guarantee ----------------------------------------------------------------------------------------------------
 
 
 SETS = {
@@ -357,7 +357,7 @@ def adversaries(some, k):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SETS)
-def test_the_promise_is_kept(name):
+def test_the_guarantee_is_kept(name):
     some, k, epsilon = SETS[name](), 3, 0.5
     sets = [(centers, expected_cost(some, centers)) for centers in adversaries(some, k)]
     broken, n_seeds = 0, 8
@@ -471,13 +471,13 @@ def test_errors_of_coresets_of_coresets_multiply():
 @pytest.mark.slow
 @settings(max_examples=50)
 @given(st.floats(0.01, 0.99), st.floats(0.001, 0.999))
-def test_shares_of_a_promise_keep_it(epsilon, delta):
+def test_shares_of_a_guarantee_keep_it(epsilon, delta):
     """However many levels and coresets there are: errors on top of each other multiply, failures add up."""
-    promise = Promise(epsilon, delta)
-    levels = [promise.share(level, 0, 0).epsilon for level in range(2000)]
+    guarantee = Guarantee(epsilon, delta)
+    levels = [guarantee.share(level, 0, 0).epsilon for level in range(2000)]
     assert math.prod(1 + e for e in levels) <= 1 + epsilon
-    failures = sum(promise.share(*numbers).delta for numbers in itertools.product(range(30), repeat=3))
+    failures = sum(guarantee.share(*numbers).delta for numbers in itertools.product(range(30), repeat=3))
     assert 0.5 * delta < failures <= delta
-    step = promise.step()
+    step = guarantee.step()
     assert (1 + step.epsilon) ** 2 == pytest.approx(1 + epsilon)
     assert 4 * step.delta == delta

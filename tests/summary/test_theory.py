@@ -1,4 +1,4 @@
-"""Summaries with a promise instead of a size."""
+"""Summaries with a guarantee instead of a size."""
 
 import numpy as np
 import pytest
@@ -32,13 +32,13 @@ def test_a_stream_is_reduced_level_by_level(streamed):
     assert streamed.n_retained < 40_000
     assert streamed.mass == 60_000
     assert streamed.coreset().mass.sum() == pytest.approx(60_000, rel=1e-9)
-    # Nothing is reduced for an answer: that would cost some of the promise.
+    # Nothing is reduced for an answer: that would cost some of the guarantee.
     assert len(streamed.coreset()) == streamed.n_retained > streamed.size
     assert "error at most 0.9 with probability 0.5" in repr(streamed)
 
 
 @pytest.mark.slow
-def test_the_promise_is_kept_over_the_stream(streamed):
+def test_the_guarantee_is_kept_over_the_stream(streamed):
     some = tails()
     found = solve(streamed, 1, random_state=0).centers
     sets = [found, np.zeros((1, 1)), np.full((1, 1), 1e4), *(random_centers(some, 1, seed) for seed in range(5))]
@@ -52,7 +52,7 @@ def test_any_split_gives_the_same_bytes(streamed):
     assert theory(tails(), [1, 20_000, 20_001, 59_000]).to_bytes() == streamed.to_bytes()
 
 
-def test_a_file_keeps_the_promise(streamed):
+def test_a_file_keeps_the_guarantee(streamed):
     again = Summary.from_bytes(streamed.to_bytes())
     assert again.to_bytes() == streamed.to_bytes()
     assert repr(again) == repr(streamed)
@@ -61,23 +61,23 @@ def test_a_file_keeps_the_promise(streamed):
 
 @pytest.mark.slow
 def test_levels_above_may_err_less(monkeypatch):
-    """What each reduce of a stream must promise, and that it is told so."""
+    """What each reduce of a stream must guarantee, and that it is told so."""
     from probi.coreset import lss
 
     asked, reduce = [], lss.reduce
 
-    def look(parts, n_clusters, promise, rng):
-        asked.append(promise)
-        return reduce(parts, n_clusters, promise, rng)
+    def look(parts, n_clusters, guarantee, rng):
+        asked.append(guarantee)
+        return reduce(parts, n_clusters, guarantee, rng)
 
     monkeypatch.setattr("probi.coreset.lss.reduce", look)
     summary = theory(tails())
     by_level = sorted({p.epsilon for p in asked}, reverse=True)
-    promise = summary._config.coresets.promise
-    assert by_level == pytest.approx([promise.share(level).epsilon for level in range(len(by_level))])
+    guarantee = summary._config.coresets.guarantee
+    assert by_level == pytest.approx([guarantee.share(level).epsilon for level in range(len(by_level))])
     assert len(by_level) >= 2
-    assert max(p.delta for p in asked) == promise.share(0, 0, 0, 0, 0).delta
-    assert sum(p.delta for p in asked) < promise.delta
+    assert max(p.delta for p in asked) == guarantee.share(0, 0, 0, 0, 0).delta
+    assert sum(p.delta for p in asked) < guarantee.delta
 
 
 @pytest.mark.slow
@@ -106,9 +106,9 @@ def test_a_cost_is_not_called_exact_after_realizations_were_dropped(monkeypatch)
     """A reduce that keeps every node, and fewer realizations of some."""
     from probi.coreset import lss
 
-    def step_5_alone(parts, n_clusters, promise, rng):
+    def step_5_alone(parts, n_clusters, guarantee, rng):
         nodes = Nodes.concat(parts)
-        return lss.reduce_distributions(nodes, nodes.gravity_centers, promise, rng)
+        return lss.reduce_distributions(nodes, nodes.gravity_centers, guarantee, rng)
 
     monkeypatch.setattr("probi.coreset.lss.reduce", step_5_alone)
     draw = np.random.default_rng(1)
@@ -137,8 +137,8 @@ def test_a_smaller_error_needs_more_nodes():
         ({"preset": "theory", "epsilon": 0.1}, "needs epsilon and delta"),
         ({"preset": "theory", "epsilon": 0.1, "delta": 2.0}, "delta is 2.0"),
         ({"preset": "theory", "epsilon": 0.1, "delta": 0.1, "size": 100}, "the size follows"),
-        ({"epsilon": 0.1}, 'only preset="theory" makes'),
-        ({"preset": "paper", "delta": 0.1}, 'only preset="theory" makes'),
+        ({"epsilon": 0.1}, 'need preset="theory"'),
+        ({"preset": "paper", "delta": 0.1}, 'need preset="theory"'),
     ],
 )
 def test_nonsense_is_refused(options, message):
@@ -146,6 +146,6 @@ def test_nonsense_is_refused(options, message):
         Summary(2, **options)
 
 
-def test_different_promises_do_not_merge():
+def test_different_guarantees_do_not_merge():
     with pytest.raises(InputError, match=r"epsilon 0.9 and 0.5 cannot be merged"):
         theory(tails(10)).merge(theory(tails(10), epsilon=0.5, shard=1))

@@ -363,7 +363,7 @@ def test_threads_may_update_at_the_same_time():
         ({"n_periods": 2**60}, "exceeds the limit"),
         ({"size": 7}, "too small"),
         ({"preset": "best"}, "preset is 'best'"),
-        ({"epsilon": 0.1}, "only preset"),
+        ({"epsilon": 0.1}, "need preset"),
         ({"max_realizations": 0}, "max_realizations is 0"),
         ({"n_clusters": 0}, "n_clusters is 0"),
         ({"random_state": -1}, "negative"),

@@ -49,7 +49,7 @@ TYPICAL_NODES, BUCKETS_PER_CLUSTER = 1 << 16, 8
 CENTERS_PER_CLUSTER = 2
 
 
-class Promise(NamedTuple):
+class Guarantee(NamedTuple):
     """The cost of centers on the coreset is off by at most epsilon times a rough cost, with probability 1 - delta.
 
     For all sets of k centers at once out of a list that was fixed before anything was drawn, of ``N_CANDIDATES`` points
@@ -60,27 +60,27 @@ class Promise(NamedTuple):
     delta: float
 
     @classmethod
-    def checked(cls, epsilon: Any, delta: Any) -> Promise:
-        """Return a promise, or raise on invalid numbers."""
+    def checked(cls, epsilon: Any, delta: Any) -> Guarantee:
+        """Return a guarantee, or raise on invalid numbers."""
         check_share("epsilon", epsilon)
         check_share("delta", delta)
         return cls(float(epsilon), float(delta))
 
-    def share(self, *numbers: int) -> Promise:
-        """Promise of one coreset among many, such that all of them together keep this promise.
+    def share(self, *numbers: int) -> Guarantee:
+        """Guarantee of one coreset among many, such that all of them together keep this guarantee.
 
         The numbers, from 0 on, identify it; the first is its level. Shares fall with the square of each number
         + 1, whose inverses sum to pi ** 2 / 6. Errors of the levels above each other multiply, failures of all add up.
         """
         shares = [6.0 / (math.pi * (number + 1)) ** 2 for number in numbers]
-        return Promise(math.log1p(self.epsilon) * shares[0], self.delta * math.prod(shares))
+        return Guarantee(math.log1p(self.epsilon) * shares[0], self.delta * math.prod(shares))
 
-    def step(self) -> Promise:
-        """Promise of each step.
+    def step(self) -> Guarantee:
+        """Guarantee of each step.
 
         Two of them err, one on top of the other: (1 + e)(1 + e) - 1 is epsilon. Four of them may fail.
         """
-        return Promise(math.sqrt(1.0 + self.epsilon) - 1.0, self.delta / 4.0)
+        return Guarantee(math.sqrt(1.0 + self.epsilon) - 1.0, self.delta / 4.0)
 
     def planned_draws(self, n: int, n_clusters: int) -> int:
         """Draws per bucket of n items for which a leaf is sized; usually fewer are needed."""
@@ -90,11 +90,11 @@ class Promise(NamedTuple):
 
 @dataclass(frozen=True)
 class Guaranteed(Preset):
-    """Algorithm 1 over a stream: as many nodes as a promise needs."""
+    """Algorithm 1 over a stream: as many nodes as a guarantee needs."""
 
     name = "theory"
 
-    promise: Promise
+    guarantee: Guarantee
 
     @classmethod
     def of(cls, n_clusters: int, size: Any, epsilon: Any, delta: Any) -> Self:
@@ -106,32 +106,32 @@ class Guaranteed(Preset):
                 'preset="theory" needs epsilon and delta, the largest error and how often it may be exceeded: '
                 'Summary(..., preset="theory", epsilon=0.2, delta=0.1).'
             )
-        promise = Promise.checked(epsilon, delta)
-        draws = promise.share(0).planned_draws(TYPICAL_NODES, n_clusters)
-        return cls(n_clusters, BUCKETS_PER_CLUSTER * n_clusters * draws, promise)
+        guarantee = Guarantee.checked(epsilon, delta)
+        draws = guarantee.share(0).planned_draws(TYPICAL_NODES, n_clusters)
+        return cls(n_clusters, BUCKETS_PER_CLUSTER * n_clusters * draws, guarantee)
 
     def reduce(self, parts: Sequence[Nodes], rng: np.random.Generator, *numbers: int) -> Nodes:
-        """Choose as many nodes as the share of this coreset in the promise needs."""
-        return reduce(parts, self.n_clusters, self.promise.share(*numbers), rng)
+        """Choose as many nodes as the share of this coreset in the guarantee needs."""
+        return reduce(parts, self.n_clusters, self.guarantee.share(*numbers), rng)
 
     def block_level(self, n_levels: int) -> int:
         """A coreset of coresets stands a level above them, where it may err less."""
         return n_levels
 
     def final_coreset(self, streams: Sequence[Retained], rng: np.random.Generator) -> Nodes:
-        """Union of all: it keeps the promise, and another reduce would cost some of it."""
+        """Union of all: it keeps the guarantee, and another reduce would cost some of it."""
         return concat_nonempty([nodes for stream in streams for nodes in stream.parts])
 
     @property
     def description(self) -> str:
         """What it keeps, for people."""
-        return f"error at most {self.promise.epsilon:.3g} with probability {1.0 - self.promise.delta:.3g}"
+        return f"error at most {self.guarantee.epsilon:.3g} with probability {1.0 - self.guarantee.delta:.3g}"
 
 
 def lss_coreset(
     nodes: Nodes | ArrayLike, n_clusters: int, epsilon: float, delta: float, random_state: Any = None
 ) -> Nodes:
-    """Coreset with a promise: the cost of k centers on it is about that on all nodes.
+    """Coreset with a guarantee: the cost of k centers on it is about that on all nodes.
 
     With probability 1 - delta the costs of all sets of k centers out of a list differ by at most epsilon times T. The
     list has as many points as there are nodes, or 65,536 if these are fewer, and is fixed before the coreset is drawn:
@@ -144,11 +144,11 @@ def lss_coreset(
     nodes : Nodes or array-like
         What the coreset is to stand for; arrays as in :func:`probi.solve`.
     n_clusters : int
-        Number of centers that the promise is for.
+        Number of centers that the guarantee is for.
     epsilon : float
         Largest error as a share of T, between 0 and 1.
     delta : float
-        Probability with which the promise may be broken, between 0 and 1.
+        Probability with which the guarantee may be broken, between 0 and 1.
     random_state : None, int, Generator or RandomState, default=None
         The same seed gives the same bits.
 
@@ -160,7 +160,7 @@ def lss_coreset(
     Warns
     -----
     SolverWarning
-        If the promise needs so many draws that all nodes are kept as they are.
+        If the guarantee needs so many draws that all nodes are kept as they are.
 
     See Also
     --------
@@ -169,7 +169,7 @@ def lss_coreset(
     Notes
     -----
     Algorithm 1 of the paper, which calls it the coreset of Lammersen, Schmidt and Sohler. Chosen here: the number of
-    draws from each bucket is the smallest for which Hoeffding's inequality gives the promise; buckets with no more
+    draws from each bucket is the smallest for which Hoeffding's inequality gives the guarantee; buckets with no more
     nodes than that are kept whole; a quarter of delta each goes to medians, rough centers, nodes and realizations.
     Multiplicities of the original are weights, which is the same and needs no smallest weight.
 
@@ -184,8 +184,8 @@ def lss_coreset(
     """
     nodes = as_nodes(nodes)
     check_count("n_clusters", n_clusters)
-    promise = Promise.checked(epsilon, delta)
-    coreset = reduce([nodes], int(n_clusters), promise, generator(random_state))
+    guarantee = Guarantee.checked(epsilon, delta)
+    coreset = reduce([nodes], int(n_clusters), guarantee, generator(random_state))
     if len(coreset) == len(nodes) > 0 and coreset.n_realizations == nodes.n_realizations:
         warnings.warn(
             f"For epsilon={epsilon} and delta={delta} a coreset has no fewer than these {len(nodes):,} nodes.",
@@ -195,18 +195,18 @@ def lss_coreset(
     return coreset
 
 
-def reduce(parts: Sequence[Nodes], n_clusters: int, promise: Promise, rng: np.random.Generator) -> Nodes:
-    """Make a coreset of the nodes of all parts, with a promise; nodes without mass are left out."""
+def reduce(parts: Sequence[Nodes], n_clusters: int, guarantee: Guarantee, rng: np.random.Generator) -> Nodes:
+    """Make a coreset of the nodes of all parts, with a guarantee; nodes without mass are left out."""
     nodes = Nodes.concat(parts)
     nodes = nodes.take(np.flatnonzero(nodes.mass > 0.0))
     if len(nodes) == 0:
         return nodes
-    step = promise.step()
+    step = guarantee.step()
     medians, bucket_of, n_draws = make_buckets(nodes, n_clusters, step, rng)
     chosen, masses = sample(bucket_of, int(bucket_of.max()) + 1, n_draws, nodes.mass, rng)
     # A factor, so that a node that represents only itself keeps its weight to the bit.
     coreset = nodes.take(chosen).with_weights(nodes.weights[chosen] * (masses / nodes.mass[chosen]))
-    each = Promise(step.epsilon, step.delta / len(coreset))
+    each = Guarantee(step.epsilon, step.delta / len(coreset))
     return reduce_distributions(coreset, medians[chosen], each, rng, n_candidates(nodes))
 
 
@@ -215,7 +215,9 @@ def n_candidates(nodes: Nodes) -> int:
     return max(len(nodes), N_CANDIDATES)
 
 
-def make_buckets(nodes: Nodes, n_clusters: int, step: Promise, rng: np.random.Generator) -> tuple[Floats, Indices, int]:
+def make_buckets(
+    nodes: Nodes, n_clusters: int, step: Guarantee, rng: np.random.Generator
+) -> tuple[Floats, Indices, int]:
     """Steps 1 to 3: medians of the nodes, their buckets, and the number of draws per bucket."""
     medians, spreads = approximate_medians(nodes, step, rng)
     centers = bicriteria_centers(Nodes.from_points(medians, nodes.mass), n_clusters, step, rng)
@@ -227,12 +229,12 @@ def make_buckets(nodes: Nodes, n_clusters: int, step: Promise, rng: np.random.Ge
 # -- the five steps ---------------------------------------------------------------------------------------------------
 
 
-def approximate_medians(nodes: Nodes, promise: Promise, rng: np.random.Generator) -> tuple[Floats, Floats]:
+def approximate_medians(nodes: Nodes, guarantee: Guarantee, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Step 1: a median of each node by constant-size sampling, best of log2(n / delta) repetitions, and its spread."""
     if nodes.is_certain:
         return np.asarray(nodes.points, np.float64), np.zeros(len(nodes))
     # Each fails in at most half of all cases, and all nodes together in delta of them.
-    n_repetitions = math.ceil(math.log2(len(nodes) / promise.delta))
+    n_repetitions = math.ceil(math.log2(len(nodes) / guarantee.delta))
     medians = kumar_medians(nodes, np.arange(len(nodes)), rng, n_repetitions=n_repetitions)
     expected = np.empty(len(nodes))
     _parallel.run(
@@ -241,10 +243,10 @@ def approximate_medians(nodes: Nodes, promise: Promise, rng: np.random.Generator
     return medians, expected / nodes.total_probabilities
 
 
-def bicriteria_centers(points: Nodes, n_clusters: int, promise: Promise, rng: np.random.Generator) -> Floats:
+def bicriteria_centers(points: Nodes, n_clusters: int, guarantee: Guarantee, rng: np.random.Generator) -> Floats:
     """Step 2: more centers than clusters, at some times the smallest cost; best of log2(1 / delta) repetitions."""
     best, lowest = np.empty((0, points.n_features)), np.inf
-    for _ in range(math.ceil(-math.log2(promise.delta))):
+    for _ in range(math.ceil(-math.log2(guarantee.delta))):
         centers = _centers_by_sample(points, CENTERS_PER_CLUSTER * n_clusters, rng)
         cost = float((points.mass * _nearest(points, centers).nearest).sum())
         if cost < lowest:
@@ -286,8 +288,8 @@ def partition(medians: Floats, spreads: Floats, mass: Floats, centers: Floats) -
     return bucket_of, assignment.nearest + spreads
 
 
-def draws_needed(bucket_of: Indices, mass: Floats, radii: Floats, promise: Promise, log_sets: float) -> int:
-    """Draws from each bucket with which the promise is kept, for exp(log_sets) sets of centers and one sum more.
+def draws_needed(bucket_of: Indices, mass: Floats, radii: Floats, guarantee: Guarantee, log_sets: float) -> int:
+    """Draws from each bucket with which the guarantee is kept, for exp(log_sets) sets of centers and one sum more.
 
     The expected distance to the nearest center differs by at most an item's radius from that of the center of its
     bucket. So each of t draws adds a number from a range of 2 * mass * largest radius / t to the cost, and Hoeffding's
@@ -302,7 +304,7 @@ def draws_needed(bucket_of: Indices, mass: Floats, radii: Floats, promise: Promi
         return 1
     squares = (2.0 * shares * (largest / rough_cost)) ** 2
     # exp(log_sets) + 1 events of two sides each, and a little more.
-    needed = (log_sets + math.log(4.0 / promise.delta)) / (2.0 * promise.epsilon**2)
+    needed = (log_sets + math.log(4.0 / guarantee.delta)) / (2.0 * guarantee.epsilon**2)
     low, high = 1, int(members.max())
     while low < high:
         t = (low + high) // 2
@@ -333,11 +335,11 @@ def sample(
 
 
 def reduce_distributions(
-    nodes: Nodes, medians: Floats, promise: Promise, rng: np.random.Generator, n_candidates: int = N_CANDIDATES
+    nodes: Nodes, medians: Floats, guarantee: Guarantee, rng: np.random.Generator, n_candidates: int = N_CANDIDATES
 ) -> Nodes:
     """Step 5: Chen's coreset with k = 1 for the distribution of each node, rings around its median and draws from each.
 
-    ``promise.delta`` is that of one node; its expected distances change by at most epsilon times the one to the median.
+    ``guarantee`` is that of one node: its expected distances change by at most epsilon times the one to the median.
     """
     if int(np.diff(nodes.offsets).max()) <= FEW_REALIZATIONS:
         return nodes
@@ -346,7 +348,7 @@ def reduce_distributions(
         node_points, node_probabilities = nodes.points[first:last], nodes.probabilities[first:last]
         if last - first > FEW_REALIZATIONS:
             chosen, kept = _chen(
-                node_points, node_probabilities.astype(np.float64), medians[i], promise, rng, n_candidates
+                node_points, node_probabilities.astype(np.float64), medians[i], guarantee, rng, n_candidates
             )
             node_points = node_points[chosen]
             # A sum of many rounded probabilities may be further above 1 than that of a few.
@@ -368,7 +370,7 @@ def _chen(
     points: NDArray[Any],
     probabilities: Floats,
     median: Floats,
-    promise: Promise,
+    guarantee: Guarantee,
     rng: np.random.Generator,
     n_candidates: int,
 ) -> tuple[Indices, Floats]:
@@ -379,6 +381,6 @@ def _chen(
     rings = rings_of(distances, float(probabilities @ distances) / (8.0 * float(probabilities.sum())))
     _, numbers = np.unique(rings, return_inverse=True)
     numbers = numbers.reshape(-1)
-    n_draws = draws_needed(numbers, probabilities, distances, promise, math.log(n_candidates))
+    n_draws = draws_needed(numbers, probabilities, distances, guarantee, math.log(n_candidates))
     chosen, kept = sample(numbers, int(numbers.max()) + 1, n_draws, probabilities, rng)
     return used[chosen], kept

@@ -58,7 +58,7 @@ class Preset(ABC):
     def of(cls, n_clusters: int, size: Any, epsilon: Any, delta: Any) -> Self:
         """Return the preset for these parameters, or raise on those that make no sense; None means not given."""
         if epsilon is not None or delta is not None:
-            raise InputError('epsilon and delta are promises that only preset="theory" makes.')
+            raise InputError('epsilon and delta need preset="theory": only it gives a guarantee.')
         size = SIZE_PER_CLUSTER * n_clusters if size is None else size
         check_count("size", size)
         least = MIN_SIZE_PER_CLUSTER * n_clusters

@@ -330,13 +330,13 @@ def _stream(
 def _surroundings_to_json(around: Surroundings | None) -> dict[str, Any] | None:
     if around is None:
         return None
-    return {"place": around.location.tolist(), "mass": around.mass, "distance": around.distance}
+    return {"location": around.location.tolist(), "mass": around.mass, "distance": around.distance}
 
 
 def _surroundings(values: dict[str, Any] | None) -> Surroundings | None:
     if values is None:
         return None
-    location = np.array(values["place"], np.float64)
+    location = np.array(values["location" if "location" in values else "place"], np.float64)
     _require(location.ndim == 1 and bool((np.abs(location) <= LARGEST).all()), "surroundings have no location")
     for name in ("mass", "distance"):
         _require(isinstance(values[name], float) and 0.0 <= values[name] < np.inf, f"{name} is {values[name]!r}")

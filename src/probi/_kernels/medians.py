@@ -8,7 +8,7 @@ import numpy as np
 
 from probi._kernels._compile import kernel, part
 from probi._kernels.geometry import expected_distance
-from probi._kernels.pull import COST, N_SCALARS, ON_POINT, RECIPROCAL, add_pull
+from probi._kernels.pull import COST, N_SCALARS, ON_POINT, RECIPROCAL, RELAXATION, add_pull
 from probi._kernels.statistics import heaviest
 
 # Rows of the workspace: current point, its pull, trial point, its pull, center of gravity, direction; then the
@@ -23,11 +23,9 @@ UNBALANCED_HERE, STEP, LARGEST, ROUNDING, BLUR = range(10, 15)
 N_STATE = 15
 FIRST, WEISZFELD, QUASI_NEWTON, TEST = 0.0, 1.0, 2.0, 3.0
 
-# Any factor in (0, 2) lowers the cost, because Weiszfeld's step is the minimum of a quadratic upper bound; its
-# curvature is too high on the whole, and 1.7 took the fewest rounds to a tight tolerance on Covertype (1.0: half as
-# many again). A loose one is reached before that pays: there 1.2 at first and 1.5 then took 4.3 evaluations (1.7: 6.4),
+# A loose tolerance is reached before RELAXATION pays: there 1.2 at first and 1.5 then took 4.3 evaluations (1.7: 6.4),
 # and fewer on five of six other kinds of nodes; ten Gaussian points in the plane took 7 % more.
-RELAXATION, FIRST_RELAXATION, LOOSE_RELAXATION = 1.7, 1.2, 1.5
+FIRST_RELAXATION, LOOSE_RELAXATION = 1.2, 1.5
 
 # With fewer accepted points the pairs say little about the curvature at the optimum.
 FIRST_QUASI_NEWTON = 3

@@ -4,13 +4,14 @@ import numpy as np
 
 from probi._kernels._compile import kernel, part
 from probi._kernels.geometry import squared_distance
+from probi._kernels.pull import RELAXATION
 
 # Drawn realizations of which all fifteen subsets' means are candidates.
 N_SUBSETS = 4
 
-# Weiszfeld steps on drawn realizations, the first to their mean, the others relaxed, which still lowers the cost while
-# the factor is below 2. More steps change less than another draw would.
-N_STEPS, RELAXATION = 5, 1.7
+# Weiszfeld steps on drawn realizations, the first to their mean, the others relaxed. More steps change less than
+# another draw would.
+N_STEPS = 5
 
 # A realization with more than this share of the weight may be the median itself, which steps would only approach.
 HEAVY = 0.05

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from probi import _parallel
 from probi._kernels import pull as kernels
-from probi._kernels.medians import RELAXATION
+from probi._kernels.pull import RELAXATION
 from probi.medians import PAPER_RATIO, PAPER_STEPS
 from probi.nodes import Nodes
 from probi.objective import Assignment

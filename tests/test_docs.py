@@ -156,7 +156,7 @@ def test_every_public_name_stands_in_the_reference_once():
 
 # -- the command line -------------------------------------------------------------------------------------------------
 
-GROUP = typer.main.get_command(app.app)
+GROUP = typer.main.get_command(app.make_app())
 
 
 def sections():

@@ -128,12 +128,17 @@ try:
     app.main()
 except SystemExit as end:
     assert end.code == 0, end.code
-sys.__stdout__.write(json.dumps(sorted({{name.split(".")[0] for name in sys.modules}})))
+sys.__stdout__.write(json.dumps(sorted(sys.modules)))
 """
 
 
 def loaded_by(*arguments):
     return set(in_a_fresh_process(RUN.format(arguments=list(map(str, arguments)))))
+
+
+def commands_in(loaded):
+    """The commands whose modules were loaded."""
+    return {name.removeprefix("probi.cli.commands.") for name in loaded if name.startswith("probi.cli.commands.")}
 
 
 @pytest.fixture
@@ -154,6 +159,13 @@ def test_cluster_loads_what_it_uses(points):
     loaded = loaded_by("cluster", points, "-k", 2)
     assert {"numba", "pyarrow"} <= loaded
     assert loaded & {"matplotlib", "jinja2", "pandas", "scipy", "sklearn", "dask", "distributed", "pyspark"} == set()
+    assert loaded & {"coverage", "probi.cli.workers", "probi.engines.tasks"} == set()
+    assert commands_in(loaded) == {"cluster"}
+
+
+def test_help_of_a_command_loads_that_command_alone():
+    assert commands_in(loaded_by("info", "--help")) == {"info"}
+    assert "cluster" in commands_in(loaded_by("--help"))
 
 
 def test_a_folder_of_results_is_written_without_matplotlib_and_pandas(points, tmp_path):

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import typer
 import typer.main
 
-from probi.cli import app as commands
+from probi.cli.app import make_app
 
 INTRODUCTION = """\
 <!-- Made by tools/cli_reference.py when the site is built. -->
@@ -38,8 +38,11 @@ OPTION = re.compile(r"(?<![\w`-])(--?[a-z][a-z-]*)")
 
 def page() -> str:
     """The whole page."""
-    group: Any = typer.main.get_command(commands.app)
-    annotations = {command.callback.__name__: _annotations(command.callback) for command in _registered()}
+    app = make_app()
+    group: Any = typer.main.get_command(app)
+    annotations = {
+        info.callback.__name__: _annotations(info.callback) for info in app.registered_commands if info.callback
+    }
     rows = [f"| [`probi {name}`](#probi-{name}) | {_cell(_summary(c))} |" for name, c in group.commands.items()]
     parts = [INTRODUCTION.format(help=_prose(group.help), commands="\n".join(rows))]
     parts += list(_tables([p for p in group.params if not p.hidden], {}))
@@ -53,10 +56,6 @@ def write(path: Path) -> None:
     text = page()
     if not path.is_file() or path.read_text("utf-8") != text:
         path.write_text(text, "utf-8")
-
-
-def _registered() -> list[Any]:
-    return commands.app.registered_commands
 
 
 def _annotations(callback: Any) -> dict[str, Any]:

@@ -33,7 +33,7 @@ PLACES = np.column_stack(list(CENTERS.values()))
 @pytest.fixture(autouse=True)
 def no_report(monkeypatch):
     """It takes longest, and has tests of its own."""
-    monkeypatch.setattr("probi.cli.report_context.write_run_report", lambda outcome, path: None)
+    monkeypatch.setattr("probi.cli.results.write_run_report", lambda outcome, path: None)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from commands import probi, probi_process
 from probi import __version__
 from probi.cli import app
 
-GROUP = typer.main.get_command(app.app)
+GROUP = typer.main.get_command(app.make_app())
 COMMANDS = ("cluster", "summarize", "merge", "solve", "assign", "evaluate", "info", "check", "convert", "demo")
 HINT = re.compile(r"^(?:[^|]*\| )?probi ")
 

@@ -215,7 +215,7 @@ def interrupt(*_, **__):
 
 
 def test_an_interrupt_of_any_command(path, capsys, monkeypatch):
-    monkeypatch.setattr("probi.cli.views.Reader", interrupt)
+    monkeypatch.setattr("probi.io.reader.Reader", interrupt)
     assert probi(capsys, "info", path) == (1, "", "probi: Stopped.\n")
     monkeypatch.setattr("probi.cli.options._reading", interrupt)  # before the command itself
     assert probi(capsys, "info", path) == (1, "", "probi: Stopped.\n")
@@ -240,7 +240,7 @@ def test_an_interrupt_after_reading_says_how_to_go_on(path, tmp_path, capsys, mo
     checkpoint = tmp_path / "run.probi"
     arguments = ("cluster", path, "-k", 2, "--n-init", 1, "-q", "--checkpoint", checkpoint)
     with monkeypatch.context() as patch:
-        patch.setattr("probi.cli.jobs.solve_all", interrupt)
+        patch.setattr("probi.cli.steps.solve_all", interrupt)
         ran = probi(capsys, *arguments)
     assert ran == (1, "", f"probi: Stopped. Rerun the same command to resume from {checkpoint}.\n")
     assert checkpoint.exists()

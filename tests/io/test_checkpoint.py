@@ -234,7 +234,7 @@ def job(tmp_path, monkeypatch, capsys):
     """A function that runs the command on one file, with a checkpoint; other arguments may be given."""
     tiny(monkeypatch, 13, block=250)
     monkeypatch.setattr(
-        "probi.cli.report_context.write_run_report", lambda outcome, path: None
+        "probi.cli.results.write_run_report", lambda outcome, path: None
     )  # takes longest, and is not compared
     path = write(tmp_path / "x.parquet", with_faults(columns_of(some_nodes("long", n=80), "long")), step=11)
 

@@ -1,30 +1,29 @@
 """The command ``probi``: its subcommands, and the handling of errors."""
 
-import functools
 import os
 import signal
 import sys
-from collections.abc import Callable
-from importlib.abc import MetaPathFinder
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
 from probi import __version__
-from probi.cli import cluster, demo, inspect
-from probi.cli import options as opt
 from probi.errors import ProbiError, StoppedError
 
-# pyarrow imports pandas if it is installed, and Numba SciPy's BLAS: half a second for nothing, since no command uses
-# them. The engines do.
-NEEDLESS = ("pandas", "scipy")
+# In the order of the help. Each is a function of the same name in the module of the same name in probi.cli.commands.
+COMMANDS = ("cluster", "summarize", "merge", "solve", "assign", "evaluate", "info", "check", "convert", "demo")
 
-# Exit code of typer for Ctrl-C before a command has started.
+# pyarrow imports pandas if it is installed, and Numba SciPy's BLAS and coverage: half a second for nothing, since no
+# command uses them. The engines do.
+NEEDLESS = ("pandas", "scipy", "coverage")
+
+# Exit code of typer for Ctrl-C.
 INTERRUPTED = 130
 
 
-class _Without(MetaPathFinder):
-    """Makes imports of some packages fail as if they were not installed."""
+class _Without:
+    """Finder of modules that makes imports of some packages fail as if they were not installed."""
 
     def __init__(self, packages: tuple[str, ...]) -> None:
         self._packages = packages
@@ -35,40 +34,12 @@ class _Without(MetaPathFinder):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
-def _stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Report that Ctrl-C stopped a command; typer would exit silently, with its own code."""
-
-    @functools.wraps(command)
-    def until_stopped(**given: Any) -> Any:
-        try:
-            return command(**given)
-        except KeyboardInterrupt:
-            raise StoppedError("Stopped.") from None
-
-    return until_stopped
-
-
-app = typer.Typer(
-    name="probi",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for command in (
-    cluster.cluster, cluster.summarize, cluster.merge, cluster.solve, inspect.assign, inspect.evaluate, inspect.info,
-    inspect.check, inspect.convert, demo.demo,
-):  # fmt: skip
-    app.command(epilog=opt.examples_of(command))(_stoppable(command))
-
-
 def _show_version(wanted: bool) -> None:
     if wanted:
         print(f"probi {__version__}")
         raise typer.Exit
 
 
-@app.callback()
 def probi(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
@@ -79,6 +50,22 @@ def probi(
     Results go to standard output, messages to standard error. Exit codes: 0 success, 1 failed or interrupted,
     2 invalid input or option.
     """
+
+
+def make_app(names: tuple[str, ...] = COMMANDS) -> typer.Typer:
+    """The command line with these commands."""
+    app = typer.Typer(
+        name="probi",
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(probi)
+    for name in names:
+        command = getattr(import_module(f"probi.cli.commands.{name}"), name)
+        app.command(epilog=command.epilog)(command)
+    return app
 
 
 def main() -> None:
@@ -100,8 +87,10 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run the command line with these arguments and return the exit code."""
+    # Only the module of the command that is run; all of them for --help, completion and a mistyped name.
+    names = tuple(arguments[:1]) if arguments[:1] and arguments[0] in COMMANDS else COMMANDS
     try:
-        app(arguments, prog_name="probi")
+        make_app(names)(arguments, prog_name="probi")
     except SystemExit as end:  # raised by typer, which reports invalid options itself
         if end.code == INTERRUPTED:
             return _fail("Stopped.", 1)

@@ -1,6 +1,7 @@
 """Output of the command line: results on standard output, messages and a progress bar on standard error."""
 
 import contextlib
+import json
 import os
 import signal
 import sys
@@ -8,11 +9,15 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
+from dataclasses import asdict
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from probi import _notes
 from probi._memory import peak_megabytes
+
+if TYPE_CHECKING:
+    from probi.io.node_assembler import Counts
 
 # A progress bar appears after this time.
 PATIENCE_SECONDS = 1.0
@@ -182,3 +187,19 @@ def print_table(columns: list[str], rows: list[list[str]]) -> None:
     # A pipe has no width: wide enough not to wrap lines, for grep.
     width = None if sys.stdout.isatty() else 200
     Console(file=sys.stdout, width=width, highlight=False).print(table)
+
+
+def print_values(values: dict[str, Any], as_json: bool, rows: "Counts | None" = None) -> None:
+    """Print named values on standard output; as JSON with the counts of rows, if files were read."""
+    if as_json:
+        print(json.dumps(values if rows is None else values | {"rows": asdict(rows)}, indent=2))
+        return
+    for name, value in values.items():
+        if value is not None and value != ():
+            print(f"{name.replace('_', ' ')}: {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_shown, value))
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.10g}" if isinstance(value, float) else str(value)

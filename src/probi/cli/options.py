@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 else:
     FormatName = Literal[tuple(FORMATS)]  # so that the help lists them
 
+Layout = Literal["points", "groups", "long", "nested"]
+
 READING = "Reading"
 SUMMARY = "Summary"
 ENGINES = "Engines"
@@ -77,7 +79,9 @@ Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Only print errors.")
 Centers = Annotated[
     Path, typer.Option("--centers", help="Centers: a results folder, its centers.parquet, or a table of features.")
 ]
-
+WhichClusters = Annotated[
+    int | None, typer.Option("-k", "--clusters", help="Number of clusters, if there are centers for several.")
+]
 Like = Annotated[
     Path | None,
     typer.Option(
@@ -87,119 +91,67 @@ Like = Annotated[
 
 
 def _reading(
-    layout: Annotated[
-        Literal["points", "groups", "long", "nested"] | None,
-        typer.Option(help="Meaning of a row; inferred by default.", rich_help_panel=READING),
-    ] = None,
-    group_size: Annotated[
-        int | None, typer.Option(help="Rows per node, for layout groups.", rich_help_panel=READING)
-    ] = None,
+    layout: Annotated[Layout | None, typer.Option(help="Meaning of a row; inferred by default.")] = None,
+    group_size: Annotated[int | None, typer.Option(help="Rows per node, for layout groups.")] = None,
     features: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="COLUMNS",
-            help="Feature columns: a,b or WAP*; default all numeric columns.",
-            rich_help_panel=READING,
-        ),
+        typer.Option(metavar="COLUMNS", help="Feature columns: a,b or WAP*; default all numeric columns."),
     ] = None,
     id: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMNS", help="Id columns of nodes: a, or a,b, or none.", rich_help_panel=READING),
+        list[str] | None, typer.Option(metavar="COLUMNS", help="Id columns of nodes: a, or a,b, or none.")
     ] = None,
-    probability: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column of probabilities, or none.", rich_help_panel=READING)
-    ] = None,
-    weight: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column of weights, or none.", rich_help_panel=READING)
-    ] = None,
+    probability: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of probabilities, or none.")] = None,
+    weight: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of weights, or none.")] = None,
     probabilities: Annotated[
-        Literal["keep", "normalize"],
-        typer.Option(help="keep them, or normalize those of each node to sum to 1.", rich_help_panel=READING),
+        Literal["keep", "normalize"], typer.Option(help="keep them, or normalize those of each node to sum to 1.")
     ] = "keep",
-    id_per_file: Annotated[
-        bool, typer.Option("--id-per-file", help="Ids are unique only within a file.", rich_help_panel=READING)
-    ] = False,
-    format: Annotated[
-        FormatName | None,
-        typer.Option(help="File format; inferred by default.", rich_help_panel=READING),
-    ] = None,
-    delimiter: Annotated[
-        str | None, typer.Option(help="CSV delimiter; inferred by default.", rich_help_panel=READING)
-    ] = None,
+    id_per_file: Annotated[bool, typer.Option("--id-per-file", help="Ids are unique only within a file.")] = False,
+    format: Annotated[FormatName | None, typer.Option(help="File format; inferred by default.")] = None,
+    delimiter: Annotated[str | None, typer.Option(help="CSV delimiter; inferred by default.")] = None,
     header: Annotated[
-        bool | None,
-        typer.Option(
-            "--header/--no-header", help="Whether CSV has a header; inferred by default.", rich_help_panel=READING
-        ),
+        bool | None, typer.Option("--header/--no-header", help="Whether CSV has a header; inferred by default.")
     ] = None,
-    decimal: Annotated[
-        str | None, typer.Option(metavar="SIGN", help="Decimal sign of CSV: comma or point.", rich_help_panel=READING)
-    ] = None,
-    scale: Annotated[
-        str,
-        typer.Option(help="Scale features: none, standard, robust, or a JSON file.", rich_help_panel=READING),
-    ] = "none",
+    decimal: Annotated[str | None, typer.Option(metavar="SIGN", help="Decimal sign of CSV: comma or point.")] = None,
+    scale: Annotated[str, typer.Option(help="Scale features: none, standard, robust, or a JSON file.")] = "none",
     lonlat: Annotated[
-        str | None,
-        typer.Option(metavar="LON,LAT", help="Columns in degrees; distances are then in km.", rich_help_panel=READING),
+        str | None, typer.Option(metavar="LON,LAT", help="Columns in degrees; distances are then in km.")
     ] = None,
     missing: Annotated[
         Literal["error", "skip-row", "skip-node", "absent"],
-        typer.Option(help="How to treat rows with a missing value.", rich_help_panel=READING),
+        typer.Option(help="How to treat rows with a missing value."),
     ] = "error",
-    on_bad: Annotated[
-        Literal["stop", "skip"],
-        typer.Option(help="stop at a bad row, or skip its node.", rich_help_panel=READING),
-    ] = "stop",
+    on_bad: Annotated[Literal["stop", "skip"], typer.Option(help="stop at a bad row, or skip its node.")] = "stop",
     max_bad: Annotated[
-        float,
-        typer.Option(
-            metavar="SHARE",
-            help="Largest fraction of rows that may be left out.",
-            rich_help_panel=READING,
-            min=0,
-            max=1,
-        ),
+        float, typer.Option(metavar="SHARE", help="Largest fraction of rows that may be left out.", min=0, max=1)
     ] = MAX_BAD,
-    gather: Annotated[
-        bool,
-        typer.Option("--gather", help="Gather rows of a node that are not contiguous.", rich_help_panel=READING),
-    ] = False,
+    gather: Annotated[bool, typer.Option("--gather", help="Gather rows of a node that are not contiguous.")] = False,
     dtype: Annotated[
         Literal["float32", "float64"] | None,
-        typer.Option(help="Type of coordinates; float32 needs half the memory.", rich_help_panel=READING),
+        typer.Option(help="Type of coordinates; float32 needs half the memory."),
     ] = None,
-    max_node_rows: Annotated[
-        int, typer.Option(help="Maximum number of rows per node.", rich_help_panel=READING, min=1)
-    ] = MAX_NODE_ROWS,
+    max_node_rows: Annotated[int, typer.Option(help="Maximum number of rows per node.", min=1)] = MAX_NODE_ROWS,
 ) -> Options:
+    given = dict(locals())
     return Options(
-        layout=layout,
-        group_size=group_size,
-        features=names(features) or None,
-        id=False if id == [NO_COLUMN] else names(id) or None,
-        probability=False if probability == NO_COLUMN else probability,
-        weight=False if weight == NO_COLUMN else weight,
-        probabilities=probabilities,
-        id_per_file=id_per_file,
-        format=format,
-        delimiter="\t" if delimiter == "\\t" else delimiter,
-        header=header,
-        decimal=decimal,
-        scale=scale,
-        lonlat=_pair(lonlat),
-        missing=missing,
-        on_bad=on_bad,
-        max_bad=max_bad,
-        gather=gather,
-        dtype=dtype,
-        max_node_rows=max_node_rows,
+        **given
+        | {
+            "features": names(features) or None,
+            "id": False if id == [NO_COLUMN] else names(id) or None,
+            "probability": False if probability == NO_COLUMN else probability,
+            "weight": False if weight == NO_COLUMN else weight,
+            "delimiter": "\t" if delimiter == "\\t" else delimiter,
+            "lonlat": _pair(lonlat),
+        }
     )
 
 
 def reads_nodes(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the reading options to a command, which receives them together as ``reading``."""
-    return _with_options(command, "reading", list(inspect.signature(_reading).parameters.values()), _reading)
+    return _with_options(command, "reading", READING, list(inspect.signature(_reading).parameters.values()), _reading)
+
+
+# Of the fields of a summary's config, whose annotations are text.
+TYPES: dict[str, Any] = {"int": int, "int | None": int | None, "float | None": float | None, "str": str}
 
 
 def makes_summary(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -209,30 +161,26 @@ def makes_summary(command: Callable[..., Any]) -> Callable[..., Any]:
             entry.name,
             inspect.Parameter.KEYWORD_ONLY,
             default=entry.default,
-            annotation=Annotated[TYPES[str(entry.type)], typer.Option(rich_help_panel=SUMMARY, **entry.metadata)],
+            annotation=Annotated[TYPES[str(entry.type)], typer.Option(**entry.metadata)],
         )
         for entry in fields(SummaryConfig)
         if entry.metadata
     ]
-    return _with_options(command, "summary", parameters, dict)
-
-
-# Of the fields of a summary's config, whose annotations are text.
-TYPES: dict[str, Any] = {
-    "int": int, "int | None": int | None, "float | None": float | None, "str": str,
-}  # fmt: skip
+    return _with_options(command, "summary", SUMMARY, parameters, dict)
 
 
 def _with_options(
-    command: Callable[..., Any], name: str, options: list[inspect.Parameter], gather: Callable[..., Any]
+    command: Callable[..., Any], name: str, panel: str, options: list[inspect.Parameter], gather: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """Replace a parameter of a command by options; the command receives what ``gather`` makes of them."""
+    """Replace a parameter of a command by options; the command receives what ``gather`` makes of those given."""
+    for option in options:
+        option.annotation.__metadata__[0].rich_help_panel = panel
     own = inspect.signature(command)
     parameters = [p for p in own.parameters.values() if p.name != name] + options
 
     @functools.wraps(command)
     def with_options(**given: Any) -> Any:
-        gathered = gather(**{option.name: given.pop(option.name) for option in options})
+        gathered = gather(**{option.name: given.pop(option.name) for option in options if option.name in given})
         return command(**{name: gathered}, **given)
 
     keywords = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
@@ -242,19 +190,14 @@ def _with_options(
 
 
 def examples(*lines: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add examples to the --help of a command."""
+    """Add examples to a command, as the epilog of its help."""
 
     def with_examples(command: Callable[..., Any]) -> Callable[..., Any]:
-        command.__examples__ = lines  # type: ignore[attr-defined]
+        shown = (f"  {line.replace('[', chr(92) + '[')}" for line in lines)
+        command.epilog = "\n\n".join(["Examples:", *shown])  # type: ignore[attr-defined]
         return command
 
     return with_examples
-
-
-def examples_of(command: Callable[..., Any]) -> str | None:
-    """Examples of a command, as the epilog of its help."""
-    lines = getattr(command, "__examples__", ())
-    return "\n\n".join(["Examples:", *(f"  {line.replace('[', chr(92) + '[')}" for line in lines)]) if lines else None
 
 
 def names(values: list[str] | None) -> list[str]:

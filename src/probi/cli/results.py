@@ -1,4 +1,4 @@
-"""The results of a run: as values, as files, as text."""
+"""The results of a run: as values, as files, as text, as a report."""
 
 import json
 import math
@@ -13,9 +13,9 @@ from typing import Any
 
 from probi import __version__
 from probi._memory import peak_megabytes
-from probi._notes import rounded
-from probi.cli.console import print_table
-from probi.io.node_assembler import Counts
+from probi._notes import counted, rounded
+from probi.cli.console import Console, print_table, size_of_file
+from probi.io.node_assembler import Counts, by_kind
 from probi.io.passes import Tally
 from probi.io.transform import Transform
 from probi.io.write import write_centers, write_json
@@ -60,16 +60,10 @@ class Results:
     @cached_property
     def values(self) -> dict[str, Any]:
         """Contents of result.json and output of --json; computed once, so that time and memory agree."""
-        summary, space, result = self.summary, self.space, self.results[self.chosen]
+        summary, space = self.summary, self.space
         return {
             "details_of": "the solution with the most clusters; all are in solutions",
-            "n_clusters": len(result.centers),
-            "cost": result.cost,
-            "standard_error": result.standard_error,
-            "exact_cost": self.tallies[self.chosen].cost if self.tallies else None,
-            "lower_bound": result.lower_bound,
-            "spread_cost": result.spread_cost,
-            "thinning_bound": result.thinning_bound,
+            **self._costs(self.chosen),
             "n_nodes": summary.n_nodes,
             "counts": None if self.counts is None else asdict(self.counts),
             "seed": self.seed,
@@ -89,18 +83,24 @@ class Results:
             "peak_memory_mb": round(peak_megabytes(), 1),
         }  # fmt: skip
 
+    def _costs(self, i: int) -> dict[str, Any]:
+        result = self.results[i]
+        return {
+            "n_clusters": len(result.centers),
+            "cost": result.cost,
+            "standard_error": result.standard_error,
+            "exact_cost": self.tallies[i].cost if self.tallies else None,
+            "lower_bound": result.lower_bound,
+            "spread_cost": result.spread_cost,
+            "thinning_bound": result.thinning_bound,
+        }
+
     def _solution(self, i: int) -> dict[str, Any]:
         result = self.results[i]
         tally = self.tallies[i] if self.tallies else None
         inverse = self.space.inverse(result.centers)
         return {
-            "n_clusters": len(result.centers),
-            "cost": result.cost,
-            "standard_error": result.standard_error,
-            "exact_cost": None if tally is None else tally.cost,
-            "lower_bound": result.lower_bound,
-            "spread_cost": result.spread_cost,
-            "thinning_bound": result.thinning_bound,
+            **self._costs(i),
             "excess": result.excess,
             "above_optimum_at_most": above_optimum(result),
             "clusters": [
@@ -116,10 +116,22 @@ class Results:
             ],
         }
 
+    def finish(self, folder: Path | None, console: Console, as_json: bool, write_error: OSError | None = None) -> None:
+        """Write the results and print them; print them even if writing failed, now or before."""
+        if folder is not None and write_error is None:
+            try:
+                with console.progress("Writing"):
+                    self.write(folder)
+                size = (folder / "summary.probi").stat().st_size
+                console.say(f"Results are in {folder}; summary.probi has {size_of_file(size)}.")
+            except OSError as error:
+                write_error = error
+        self.show(as_json)
+        if write_error is not None:
+            raise write_error
+
     def write(self, folder: Path) -> None:
         """Write centers, result.json, report and summary to a folder; small files first, in case the disk fills up."""
-        from probi.cli.report_context import write_run_report
-
         if not self.tallies:
             # One from another run would not match the centers.
             (folder / "assignment.parquet").unlink(missing_ok=True)
@@ -195,3 +207,78 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return installed
+
+
+def write_run_report(results: Results, path: Path) -> None:
+    """Write the report of a run, report.html."""
+    from probi.report import Borderline, ReportContext, write_report  # jinja2 is needed for nothing else
+
+    tally = results.tallies[results.chosen] if results.tallies else None
+    story = ReportContext(
+        title=f"{_numbers(results.results)} of {counted(results.summary.n_nodes, 'node')} from {_sources(results)}",
+        read=_read(results),
+        settings=_settings(results),
+        reproduce=_command_with_seed(results.seed),
+        borderline=[]
+        if tally is None
+        else [Borderline(b.node, b.cluster, b.distance, b.other, b.other_distance) for b in tally.between],
+        n_borderline=None if tally is None else tally.n_between,
+        counts=None if tally is None else tally.counts,
+        unit=results.space.unit,
+    )
+    write_report(
+        path,
+        results.shown,
+        results.summary.sample(),
+        story,
+        chosen=results.chosen,
+        features=results.space.features,
+        original=results.space.inverse,
+    )
+
+
+def _command_with_seed(seed: int) -> str:
+    """The command as typed, with the default seed if none was given."""
+    words = sys.argv[1:]
+    is_said = words[:1] not in (["cluster"], ["solve"]) or any(word.split("=")[0] == "--seed" for word in words)
+    return command_line() if is_said else f"{command_line()} --seed {seed}"
+
+
+def _numbers(results: list[Result]) -> str:
+    """``8 clusters``, ``2 to 12 clusters``."""
+    fewest, most = len(results[0].centers), len(results[-1].centers)
+    return counted(most, "cluster") if fewest == most else f"{fewest} to {most} clusters"
+
+
+def _sources(results: Results) -> str:
+    names = [Path(name).name for name in results.sources]
+    return names[0] if len(names) == 1 else f"{len(names)} files" if names else "a summary"
+
+
+def _read(results: Results) -> dict[str, str]:
+    names, counts = results.sources, results.counts
+    found = {"Files": ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")}
+    found["Nodes"] = f"{results.summary.n_nodes:,}"
+    if counts is not None:
+        found["Rows"] = f"{counts.rows:,}"
+        found["Rows left out"] = "; ".join(by_kind(counts)) or "none"
+    found["Features"] = f"{len(results.space.features):,}"
+    return found
+
+
+def _settings(results: Results) -> dict[str, str]:
+    summary, space = results.summary, results.space
+    settings = {
+        "Seed": str(results.seed),
+        "Summary": f"{summary.size:,} nodes, for up to {summary.n_clusters} clusters, preset {summary.preset}",
+        "Scaling": "none" if space.scale is None else "each coordinate divided by its own scale",
+    }
+    if space.lonlat is not None:
+        settings["Distances"] = f"{' and '.join(space.lonlat)} on a sphere; straight lines in kilometers"
+    result = results.results[results.chosen]
+    if results.tallies and result.standard_error > 0:
+        estimate = f"{result.cost:,.6g} ± {rounded(result.standard_error):,g} {space.unit}".rstrip()
+        settings["Cost"] = f"summed over all nodes in a second pass; the estimate of the summary was {estimate}"
+    if len(results.results) > 1:
+        settings["Another k"] = "details are for the largest k; for another, run probi solve summary.probi -k K"
+    return settings

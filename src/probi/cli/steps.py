@@ -1,30 +1,30 @@
-"""The steps of a run: open, summarize, solve, assign."""
+"""The steps that commands share: open, summarize, solve, assign."""
 
+import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from probi._notes import counted
-from probi.cli.console import Console, Interrupts
+from probi.cli.console import Console, Interrupts, print_values
 from probi.errors import InputError, StoppedError
 from probi.io.checkpoint import Checkpoint
 from probi.io.node_assembler import MAX_LISTED, Batch, Counts, by_kind, check_left_out
-from probi.io.options import Options
+from probi.io.options import Options, as_before, check_as_before
 from probi.io.passes import Tally, assign_all, summarize
 from probi.io.reader import Reader
-from probi.io.sources import Source
 from probi.io.transform import Transform
 from probi.io.write import assignment_file
 from probi.solver.progress import Step
 from probi.solver.result import Result
 from probi.solver.solve import solve
 from probi.summary import Summary
+from probi.summary.config import SummaryConfig
+from probi.summary.file import is_archive
 from probi.tables.from_table import degrees_note
-
-# Files of a results folder that could be mistaken for data.
-RESULTS = ("centers.parquet", "centers.csv", "assignment.parquet", "rejected.csv")
 
 
 class Clock(dict[str, float]):
@@ -38,14 +38,19 @@ class Clock(dict[str, float]):
         self[step] = round(time.perf_counter() - start, 3)
 
 
-def check_no_results(path: Path, sources: Sequence[Source]) -> None:
-    """Raise if results of an earlier run in a folder would be read as data."""
-    for source in sources:
-        if source.path is not None and source.path.name in RESULTS and source.path.parent.resolve() == path.resolve():
-            raise InputError(
-                f"{source} is a result of an earlier run and would be read as data. Use another folder for the "
-                "results (-o), or list the files to read."
-            )
+def summary_config(ks: list[int], options: dict[str, Any]) -> SummaryConfig:
+    """Config of a summary for up to the largest number of clusters; errors name options, not Python's arguments."""
+    try:
+        return SummaryConfig(ks[-1], **options)
+    except InputError as error:
+        named = re.sub(r'\b(preset|epsilon|delta)="?([\w.]*\w)"?,?', r"--\1 \2", str(error))
+        raise InputError(re.sub(r"(?<!-)\b(epsilon|delta)\b", r"--\1", named)) from None
+
+
+def parameters_of(files: list[str], reading: Options, **others: Any) -> dict[str, Any]:
+    """Everything on which a result depends, as plain values."""
+    values = asdict(reading) | {"files": list(map(str, files))} | others
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 def check_output(path: Path, reader: Reader) -> None:
@@ -55,7 +60,7 @@ def check_output(path: Path, reader: Reader) -> None:
             raise InputError(f"{path} is an input and would be overwritten by the result. Use another file: -o.")
 
 
-def results_folder(path: Path) -> None:
+def create_folder(path: Path) -> None:
     """Create a folder if it does not exist."""
     if path.exists() and not path.is_dir():
         raise InputError(f"{path} is a file, but the results need a folder. Use another name: -o.")
@@ -69,12 +74,51 @@ def space_of(summary: Summary) -> Transform:
     return Transform(tuple(f"x{j}" for j in range(summary.n_features or 0)))
 
 
-def open_reader(console: Console, files: Sequence[str], reading: Options) -> Reader:
-    """Open files, and report how they are read."""
+def is_summary(path: Path) -> bool:
+    """Whether a file is a summary, or a window: read as a summary it raises a clear error, as a table it would not."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        start = file.read(1 << 20)
+    return b"probi-sha256:" in start or path.suffix == ".probi" or is_archive(start)
+
+
+def print_summary(path: Path, summary: Summary, as_json: bool) -> None:
+    """Describe a summary."""
+    values = {
+        "file": str(path),
+        "kind": "checkpoint" if "checkpoint" in summary.about else "summary",
+        "bytes": path.stat().st_size,
+        "n_nodes": summary.n_nodes,
+        "kept": summary.n_retained,
+        "n_clusters": summary.n_clusters,
+        "size": summary.size,
+        "preset": summary.preset,
+        "max_realizations": summary.max_realizations,
+        "thinning_bound": summary.thinning_bound if summary.max_realizations else None,
+        "mass": summary.mass,
+        "spread_cost": summary.spread_cost,
+        "lower_bound": summary.lower_bound,
+        "n_features": summary.n_features,
+        "features": summary.about.get("space", {}).get("features"),
+    }
+    print_values(values, as_json)
+
+
+def open_reader(
+    console: Console,
+    files: Sequence[str],
+    reading: Options,
+    before: Mapping[str, Any] | None = None,
+    results: Path | None = None,
+) -> Reader:
+    """Open files, and report how they are read; if given, as ``before`` by the run of a results folder."""
+    reading = as_before(reading, before, str(results))
     reader = Reader(files, reading)
     console.say(f"{_name(reader)}: {reader.columns}.")
     if reading.features is None and reading.lonlat is None and reader.columns.degrees:
         console.say(f"Note: {degrees_note(reader.columns)}")
+    check_as_before(reader, before, str(results))
     return reader
 
 
@@ -85,7 +129,7 @@ def _name(reader: Reader) -> str:
 def summarize_files(
     console: Console,
     reader: Reader,
-    summary: Summary,
+    config: SummaryConfig,
     parameters: dict[str, Any],
     rejects: Path | None,
     checkpoint: Path | None,
@@ -103,7 +147,7 @@ def summarize_files(
         try:
             summary, counts = summarize(
                 reader,
-                summary,
+                Summary.from_config(config),
                 rejects=rejects,
                 checkpoint=saver,
                 on_going_on=lambda counts: console.say(f"Resuming from {checkpoint}, after {counts.nodes:,} nodes."),
@@ -183,14 +227,6 @@ def solve_all(
 
             results.append(solve(summary, k, n_init=n_init, random_state=seed, on_progress=show))
     return results
-
-
-def assign_files(console: Console, first: Reader, results: list[Result], path: Path) -> list[Tally]:
-    """Read the files a second time and write the cluster of each node."""
-    # The files themselves: a folder or a pattern may match more by now, such as rejected.csv.
-    reader = Reader(first.sources, first.options, first.known())
-    tallies, _ = assign_reader(console, reader, [result.centers for result in results], path)
-    return tallies
 
 
 def assign_reader(

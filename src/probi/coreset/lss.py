@@ -104,7 +104,7 @@ class Guaranteed(Preset):
         if epsilon is None or delta is None:
             raise InputError(
                 'preset="theory" needs epsilon and delta, the largest error and how often it may be exceeded: '
-                'Summary(..., preset="theory", epsilon=0.2, delta=0.1).'
+                'for example preset="theory", epsilon=0.2, delta=0.1.'
             )
         guarantee = Guarantee.checked(epsilon, delta)
         draws = guarantee.share(0).planned_draws(TYPICAL_NODES, n_clusters)

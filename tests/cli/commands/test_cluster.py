@@ -30,7 +30,7 @@ SETTINGS = ("--layout", "long", "--size", "40", "--n-init", "2", "--seed", "5")
 def no_report(request, monkeypatch):
     """The report takes longest, and has tests of its own; where it matters a test asks for it by a mark."""
     if "report" not in request.node.name:
-        monkeypatch.setattr("probi.cli.report_context.write_run_report", lambda outcome, path: None)
+        monkeypatch.setattr("probi.cli.results.write_run_report", lambda outcome, path: None)
 
 
 @pytest.fixture
@@ -496,3 +496,29 @@ def test_nodes_are_thinned_as_they_are_read(tmp_path, capsys):
     told = probi(capsys, "info", tmp_path / "out" / "summary.probi").out
     assert "max realizations: 8" in told
     assert "thinning bound: " in told
+
+
+# -- presets ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (
+            ("--preset", "theory"),
+            "--preset theory needs --epsilon and --delta, the largest error and how often it may be exceeded: for "
+            "example --preset theory --epsilon 0.2 --delta 0.1.",
+        ),
+        (("--epsilon", 0.1), "--epsilon and --delta need --preset theory: only it gives a guarantee."),
+        (
+            ("--preset", "theory", "--size", 100),
+            "With --preset theory the size follows from --epsilon and --delta: do not give one.",
+        ),
+        (
+            ("--preset", "theory", "--epsilon", 2, "--delta", 0.1),
+            "--epsilon is 2.0, but must lie between 0 and 1, and not below 1e-12.",
+        ),
+    ],
+)
+def test_errors_of_a_preset_name_options(path, capsys, options, says):
+    assert error_line(probi(capsys, "cluster", path, "-k", 2, *options)) == says

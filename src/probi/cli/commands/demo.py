@@ -1,4 +1,4 @@
-"""probi demo."""
+"""probi demo: the example that comes with probi."""
 
 import shlex
 from pathlib import Path
@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from probi.cli import options as opt
+from probi.cli.commands.cluster import cluster
 from probi.cli.console import Console
-from probi.io.options import Options
 
 N_CLUSTERS = 6
 SEED = 7
@@ -28,17 +28,18 @@ def demo(
     A node is the storm at one hour of one forecast. Its realizations are the positions in the 31 members of an
     ensemble, each with probability 1/31. With the probability of the members that lost the storm, it is absent.
     """
-    from probi.cli.jobs import cluster_files
-    from probi.cli.steps import results_folder
+    from probi.cli import steps
     from probi.io.demo_data import otis_table
     from probi.io.write import write_table
 
     console = Console(quiet)
-    results_folder(output)
+    steps.create_folder(output)
     forecasts = output / "forecasts.parquet"
     write_table(forecasts, otis_table())
     arguments = f"--layout long --id init,tau --lonlat lon,lat -k {N_CLUSTERS} --seed {SEED} -o"
     console.say(f"$ probi cluster {shlex.quote(str(forecasts))} {arguments} {shlex.quote(str(output))}")
-    reading = Options(layout="long", id=["init", "tau"], lonlat=("lon", "lat"))
-    cluster_files(console, [str(forecasts)], [N_CLUSTERS], reading, {"seed": SEED}, output, as_json=json)
+    cluster(
+        files=[str(forecasts)], layout="long", id=["init,tau"], lonlat="lon,lat", clusters=str(N_CLUSTERS), seed=SEED,
+        output=output, json=json, quiet=quiet,
+    )  # fmt: skip
     console.say(f"Report: {(output / 'report.html').resolve().as_uri()}")

@@ -1,0 +1,58 @@
+"""probi check: rows that cannot be used."""
+
+import json as json_text
+from dataclasses import asdict, replace
+from typing import Any
+
+import typer
+
+from probi.cli import options as opt
+from probi.cli.console import Console, Interrupts
+from probi.errors import InputError
+from probi.io.options import Options
+
+
+@opt.examples(
+    "probi check sensors.csv --layout long --id sensor",
+    "probi check new.csv --like out",
+)
+@opt.reads_nodes
+def check(
+    files: opt.Files,
+    reading: Options,
+    like: opt.Like = None,
+    json: opt.Json = False,
+    quiet: opt.Quiet = False,
+) -> None:
+    """List rows that cannot be used, the first 1,000 of each kind, and count them; exit with 2 if there are any."""
+    from probi.cli import steps
+    from probi.io.node_assembler import Counts
+    from probi.io.write import read_reading
+
+    console = Console(quiet)
+    before = None if like is None else read_reading(like)
+    reader = steps.open_reader(console, files, replace(reading, on_bad="skip"), before, like)
+    counts = Counts()
+    bad_rows: list[Any] = []
+    with console.progress("Checking") as bar, Interrupts(console) as interrupts:
+        for batch in reader.batches(lists_scattered=True):
+            counts = batch.counts
+            bar.update(counts.nodes, batch.fraction)
+            for rejected in batch.rejected:
+                if json:
+                    bad_rows.append(rejected._asdict())
+                else:
+                    print(rejected)
+            interrupts.check()
+    if json:
+        print(json_text.dumps({"counts": asdict(counts), "rows": bad_rows}, indent=2))
+    else:
+        console.say(
+            f"{counts.rows:,} rows: {counts.used:,} good in {counts.nodes:,} nodes, {counts.rejected:,} bad or in a "
+            f"bad node, {counts.missing:,} with a missing value, {counts.incomplete:,} in an incomplete group."
+        )
+        steps.say_what_was_left_out(console, counts)
+    if counts.rejected or counts.missing:
+        raise typer.Exit(2)
+    if counts.nodes == 0:
+        raise InputError(f"{reader.sources[0]} has no rows: there is nothing to cluster.")

@@ -1,0 +1,137 @@
+"""probi cluster: files of nodes to a folder of results."""
+
+import contextlib
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from probi.cli import options as opt
+from probi.cli.console import Console
+from probi.errors import InputError
+from probi.io.options import Options
+
+if TYPE_CHECKING:
+    from probi.io.passes import Tally
+    from probi.io.sources import Source
+
+# Files of a results folder that could be mistaken for data.
+RESULTS = ("centers.parquet", "centers.csv", "assignment.parquet", "rejected.csv")
+
+
+@opt.examples(
+    "probi cluster points.csv -k 8",
+    "probi cluster covertype.parquet --layout groups --group-size 10 -k 20 -o out",
+    "zcat gps.csv.gz | probi cluster - -k 12 --layout long --id trip --lonlat lon,lat",
+    "probi cluster 'part-*.parquet' -k 2:30 -o out --checkpoint run.probi",
+    "probi cluster /shared/days -k 20 -o out --engine dask --workers tcp://scheduler:8786",
+)
+@opt.reads_nodes
+@opt.makes_summary
+def cluster(
+    files: opt.Files,
+    clusters: opt.Clusters,
+    reading: Options,
+    summary: dict[str, Any],
+    output: opt.Folder = None,
+    n_init: opt.Starts = None,
+    assign: Annotated[
+        bool, typer.Option("--assign/--no-assign", help="Read the files again and write assignment.parquet.")
+    ] = True,
+    checkpoint: opt.Checkpoint = None,
+    checkpoint_every: opt.Every = opt.EVERY,
+    engine: opt.Engine = "local",
+    workers: opt.Workers = None,
+    part_size: opt.PartSize = opt.PART_MEGABYTES,
+    json: opt.Json = False,
+    quiet: opt.Quiet = False,
+) -> None:
+    """Cluster files of nodes: read once, summarize, solve, write.
+
+    Without -o the result is only printed. With -o FOLDER it is written to centers.parquet, centers.csv,
+    assignment.parquet, summary.probi, report.html, result.json, and rejected.csv if rows were left out.
+    """
+    from probi.cli import steps
+    from probi.cli.results import Results
+    from probi.io.reader import Reader
+    from probi.io.sources import find_sources
+
+    _check_engine(engine, workers, checkpoint, summary.get("shard", 0))
+    is_local = engine == "local"
+    others = {} if is_local else {"engine": engine, "part_size": part_size}
+    console, clock = Console(quiet), steps.Clock()
+    with steps.stoppable(checkpoint, can_resume=is_local), contextlib.ExitStack() as stack:
+        ks = opt.numbers_of_clusters(clusters)
+        config = steps.summary_config(ks, summary)
+        parameters = steps.parameters_of(files, reading, k=ks, **summary, n_init=n_init, **others)
+        if output is not None:
+            _check_no_results(output, find_sources(files, reading.format))
+        reader = steps.open_reader(console, files, reading)
+        if output is not None:
+            steps.create_folder(output)
+        rejects = None if output is None else output / "rejected.csv"
+        remote = None
+        if not is_local:
+            from probi.cli.workers import connected
+
+            remote = stack.enter_context(connected(engine, workers, part_size, console, reader))
+
+        with clock.timed("read"):
+            if remote is None:
+                summarized, counts = steps.summarize_files(
+                    console, reader, config, parameters, rejects, checkpoint, checkpoint_every
+                )
+            else:
+                summarized, counts = remote.summarize(config, rejects)
+
+        sources = [str(source) for source in reader.sources]
+        with clock.timed("solve"):
+            name = sources[0] if len(sources) == 1 else "The input"
+            solutions = steps.solve_all(console, summarized, ks, n_init, config.seed, name)
+
+        tallies: list[Tally] = []
+        write_error = None
+        if output is not None and assign and all(source.size is not None for source in reader.sources):
+            path, centers = output / "assignment.parquet", [solution.centers for solution in solutions]
+            try:
+                with clock.timed("assign"):
+                    if remote is None:
+                        # The files themselves: a folder or a pattern may match more by now, such as rejected.csv.
+                        again = Reader(reader.sources, reader.options, reader.known())
+                        tallies, _ = steps.assign_reader(console, again, centers, path)
+                    else:
+                        tallies = remote.assign(centers, path)
+            except OSError as error:  # such as a full disk: the result is still shown
+                write_error = error
+        elif output is not None and assign:
+            console.say("No assignment.parquet: a stream cannot be read twice. Run probi assign on a copy of it.")
+        stack.close()  # the workers are no longer needed
+
+        results = Results(summarized, reader.space, solutions, parameters, config.seed, clock, sources, counts, tallies)
+        results.finish(output, console, json, write_error)
+        if checkpoint is not None:
+            checkpoint.unlink(missing_ok=True)
+
+
+def _check_engine(engine: str, workers: str | None, checkpoint: Path | None, shard: int) -> None:
+    """Raise if options of an engine contradict each other."""
+    if engine == "local":
+        if workers is not None:
+            raise InputError("--workers requires --engine dask or --engine spark.")
+    elif checkpoint is not None:
+        raise InputError(f"--checkpoint requires --engine local: {engine} itself repeats the work of a lost worker.")
+    elif shard:
+        raise InputError(f"--shard requires --engine local: {engine} numbers its parts itself.")
+    elif workers is not None and re.fullmatch(r"0+|-.*|\d+\.\d*", workers):
+        raise InputError(f"--workers must be a positive integer or the address of a scheduler, got {workers}.")
+
+
+def _check_no_results(folder: Path, sources: "list[Source]") -> None:
+    """Raise if results of an earlier run in a folder would be read as data."""
+    for source in sources:
+        if source.path is not None and source.path.name in RESULTS and source.path.parent.resolve() == folder.resolve():
+            raise InputError(
+                f"{source} is a result of an earlier run and would be read as data. Use another folder for the "
+                "results (-o), or list the files to read."
+            )

@@ -1,0 +1,38 @@
+"""probi solve: a summary to centers."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from probi.cli import options as opt
+from probi.cli.console import Console
+
+
+@opt.examples(
+    "probi solve week.probi -k 20 -o out",
+    "probi solve week.probi -k 2:30",
+)
+def solve(
+    summary: Annotated[Path, typer.Argument(help="File of probi summarize, or summary.probi of a results folder.")],
+    clusters: opt.Clusters,
+    output: opt.Folder = None,
+    seed: opt.Seed = 0,
+    n_init: opt.Starts = None,
+    json: opt.Json = False,
+    quiet: opt.Quiet = False,
+) -> None:
+    """Find centers for a summary, for one number of clusters or several."""
+    from probi.cli import steps
+    from probi.cli.results import Results
+    from probi.summary import Summary
+
+    console, clock = Console(quiet), steps.Clock()
+    ks = opt.numbers_of_clusters(clusters)
+    loaded = Summary.load(summary)
+    with clock.timed("solve"):
+        solutions = steps.solve_all(console, loaded, ks, n_init, seed, str(summary))
+    if output is not None:
+        steps.create_folder(output)
+    parameters = {"summary": str(summary), "k": ks, "n_init": n_init, "seed": seed}
+    Results(loaded, steps.space_of(loaded), solutions, parameters, seed, clock).finish(output, console, json)

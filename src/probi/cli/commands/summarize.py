@@ -1,0 +1,46 @@
+"""probi summarize: files of nodes to a summary."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from probi.cli import options as opt
+from probi.cli.console import Console
+from probi.io.options import Options
+
+
+@opt.examples(
+    "probi summarize monday.parquet -k 30 --shard 0 -o monday.probi",
+    "probi summarize tuesday.parquet -k 30 --shard 1 -o tuesday.probi",
+    "probi merge monday.probi tuesday.probi -o week.probi",
+)
+@opt.reads_nodes
+@opt.makes_summary
+def summarize(
+    files: opt.Files,
+    clusters: opt.Clusters,
+    output: Annotated[Path, typer.Option("-o", "--output", help="File for the summary.")],
+    reading: Options,
+    summary: dict[str, Any],
+    checkpoint: opt.Checkpoint = None,
+    checkpoint_every: opt.Every = opt.EVERY,
+    json: opt.Json = False,
+    quiet: opt.Quiet = False,
+) -> None:
+    """Read files of nodes into a summary, to merge or solve later."""
+    from probi.cli import steps
+
+    console = Console(quiet)
+    ks = opt.numbers_of_clusters(clusters)
+    config = steps.summary_config(ks, summary)
+    parameters = steps.parameters_of(files, reading, k=ks[-1:], **summary)
+    reader = steps.open_reader(console, files, reading)
+    steps.check_output(output, reader)
+    with steps.stoppable(checkpoint):
+        summarized, _ = steps.summarize_files(console, reader, config, parameters, None, checkpoint, checkpoint_every)
+    sealed = summarized.sealed()
+    sealed.save(output)
+    if checkpoint is not None:
+        checkpoint.unlink(missing_ok=True)
+    steps.print_summary(output, sealed, json)

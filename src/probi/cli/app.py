@@ -23,7 +23,10 @@ INTERRUPTED = 130
 
 
 class _Without:
-    """Finder of modules that makes imports of some packages fail as if they were not installed."""
+    """Finder of modules that makes imports of some packages fail as if they were not installed.
+
+    A None in sys.modules would not do: pyarrow, compiled by Cython, takes it for the module.
+    """
 
     def __init__(self, packages: tuple[str, ...]) -> None:
         self._packages = packages

@@ -24,8 +24,6 @@ else:
 Layout = Literal["points", "groups", "long", "nested"]
 
 READING = "Reading"
-SUMMARY = "Summary"
-ENGINES = "Engines"
 
 PART_MEGABYTES = PART_BYTES >> 20
 NO_COLUMN = "none"  # for --id, --probability and --weight: no column has this role
@@ -49,30 +47,17 @@ Checkpoint = Annotated[
 Every = Annotated[
     int, typer.Option("--checkpoint-every", min=1, metavar="NODES", help="Nodes between two checkpoints.")
 ]
+_engine_option = functools.partial(typer.Option, rich_help_panel="Engines")
 Engine = Annotated[
     Literal["local", "dask", "spark"],
-    typer.Option(
-        "--engine", metavar="NAME", help="Where to run: local (this process), dask or spark.", rich_help_panel=ENGINES
-    ),
+    _engine_option("--engine", metavar="NAME", help="Where to run: local (this process), dask or spark."),
 ]
 Workers = Annotated[
     str | None,
-    typer.Option(
-        "--workers",
-        metavar="WHERE",
-        help="Number of workers on this machine, or the scheduler's address.",
-        rich_help_panel=ENGINES,
-    ),
+    _engine_option("--workers", metavar="WHERE", help="Number of workers on this machine, or the scheduler's address."),
 ]
 PartSize = Annotated[
-    int,
-    typer.Option(
-        "--part-size",
-        metavar="MB",
-        min=1,
-        help="Size of the part that a worker reads at a time.",
-        rich_help_panel=ENGINES,
-    ),
+    int, _engine_option("--part-size", metavar="MB", min=1, help="Size of the part that a worker reads at a time.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Only print errors.")]
@@ -166,7 +151,7 @@ def makes_summary(command: Callable[..., Any]) -> Callable[..., Any]:
         for entry in fields(SummaryConfig)
         if entry.metadata
     ]
-    return _with_options(command, "summary", SUMMARY, parameters, dict)
+    return _with_options(command, "summary", "Summary", parameters, dict)
 
 
 def _with_options(

@@ -7,7 +7,7 @@ import shlex
 import sys
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,6 @@ from probi.io.transform import Transform
 from probi.io.write import write_centers, write_json
 from probi.solver.result import Result
 from probi.summary import Summary
-
-PACKAGES = ("numpy", "numba", "pyarrow")
 
 
 @dataclass(frozen=True)
@@ -200,40 +198,30 @@ def command_line() -> str:
 
 def versions() -> dict[str, str]:
     """Versions on which the result may depend."""
-    installed = {"probi": __version__, "python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            installed[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return installed
+    packages = {name: version(name) for name in ("numpy", "numba", "pyarrow")}
+    return {"probi": __version__, "python": platform.python_version()} | packages
 
 
 def write_run_report(results: Results, path: Path) -> None:
     """Write the report of a run, report.html."""
     from probi.report import Borderline, ReportContext, write_report  # jinja2 is needed for nothing else
 
-    tally = results.tallies[results.chosen] if results.tallies else None
-    story = ReportContext(
+    second_pass: dict[str, Any] = {}
+    if results.tallies:
+        tally = results.tallies[results.chosen]
+        borderline = [Borderline(*between[2:]) for between in tally.between]  # without what they are sorted by
+        second_pass = {"borderline": borderline, "n_borderline": tally.n_between, "counts": tally.counts}
+    context = ReportContext(
         title=f"{_numbers(results.results)} of {counted(results.summary.n_nodes, 'node')} from {_sources(results)}",
         read=_read(results),
         settings=_settings(results),
         reproduce=_command_with_seed(results.seed),
-        borderline=[]
-        if tally is None
-        else [Borderline(b.node, b.cluster, b.distance, b.other, b.other_distance) for b in tally.between],
-        n_borderline=None if tally is None else tally.n_between,
-        counts=None if tally is None else tally.counts,
         unit=results.space.unit,
+        **second_pass,
     )
+    space, sample = results.space, results.summary.sample()
     write_report(
-        path,
-        results.shown,
-        results.summary.sample(),
-        story,
-        chosen=results.chosen,
-        features=results.space.features,
-        original=results.space.inverse,
+        path, results.shown, sample, context, chosen=results.chosen, features=space.features, original=space.inverse
     )
 
 

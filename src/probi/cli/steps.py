@@ -85,23 +85,13 @@ def is_summary(path: Path) -> bool:
 
 def print_summary(path: Path, summary: Summary, as_json: bool) -> None:
     """Describe a summary."""
-    values = {
-        "file": str(path),
-        "kind": "checkpoint" if "checkpoint" in summary.about else "summary",
-        "bytes": path.stat().st_size,
-        "n_nodes": summary.n_nodes,
-        "kept": summary.n_retained,
-        "n_clusters": summary.n_clusters,
-        "size": summary.size,
-        "preset": summary.preset,
-        "max_realizations": summary.max_realizations,
-        "thinning_bound": summary.thinning_bound if summary.max_realizations else None,
-        "mass": summary.mass,
-        "spread_cost": summary.spread_cost,
-        "lower_bound": summary.lower_bound,
-        "n_features": summary.n_features,
-        "features": summary.about.get("space", {}).get("features"),
-    }
+    kind = "checkpoint" if "checkpoint" in summary.about else "summary"
+    values: dict[str, Any] = {"file": str(path), "kind": kind, "bytes": path.stat().st_size}
+    values |= {"n_nodes": summary.n_nodes, "kept": summary.n_retained}
+    values |= {name: getattr(summary, name) for name in ("n_clusters", "size", "preset", "max_realizations")}
+    values["thinning_bound"] = summary.thinning_bound if summary.max_realizations else None
+    values |= {name: getattr(summary, name) for name in ("mass", "spread_cost", "lower_bound", "n_features")}
+    values["features"] = summary.about.get("space", {}).get("features")
     print_values(values, as_json)
 
 

@@ -14,7 +14,7 @@ from kernel_cache import cache_folder
 os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_folder()))
 
 # Files whose tests share something expensive, by what is in their path; the group that takes longest stands first.
-SHARING = {"spark": ("/engines/test_spark", "/engines/spark/"), "dask": ("/engines/test_dask", "/engines/dask/")}
+SHARING = {"spark": ("/engines/test_spark", "/engines/spark.py"), "dask": ("/engines/test_dask", "/engines/dask.py")}
 # Pages with examples that need an engine.
 PAGES = {"docs/dask.md": "dask", "docs/guide/scaling-out.md": "dask"}
 # Pages whose examples take longer than most tests.

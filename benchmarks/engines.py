@@ -101,7 +101,8 @@ def _spark(folder: str, workers: int, threads: int) -> Callable[[], probi.Summar
 
 def _bytes_sent(folder: Path) -> None:
     """What merges get and what comes home, of a tree of parts in this process."""
-    from probi.engines.tasks import Files, Summarize, groups, merge, reader_of, unpack_part
+    from probi.engines.engine import Files, reader_of
+    from probi.engines.tasks import Summarize, groups, merge, unpack_part
     from probi.summary.config import SummaryConfig
 
     for part_bytes in (1 << 22, 1 << 25):

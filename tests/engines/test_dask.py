@@ -31,7 +31,6 @@ import dask.bag as db  # noqa: E402
 import dask.dataframe as dd  # noqa: E402
 
 from probi.engines import dask as on_dask  # noqa: E402
-from probi.engines.dask import summaries  # noqa: E402
 
 pytestmark = pytest.mark.dask
 
@@ -412,13 +411,13 @@ def test_a_poisoned_part_is_named_to_the_user(folder, client, tmp_path):
 
 def test_what_is_sent_are_summaries(folder, monkeypatch):
     """To the worker that merges at most as many as are merged at once; to the client one."""
-    sizes, merge = [], summaries.merge
+    sizes, merge = [], on_dask.merge
 
     def measured(parts):
         sizes.append([len(part) for part in parts])
         return merge(parts)
 
-    monkeypatch.setattr(summaries, "merge", measured)
+    monkeypatch.setattr(on_dask, "merge", measured)
     with dask.config.set(scheduler="synchronous"):
         final = len(summarized(folder).to_bytes())
     n_parts = 32 * 3
@@ -536,7 +535,7 @@ def test_ctrl_c_is_one_sentence(tmp_path):
     ],
 )
 def test_engines_that_do_not_go_together_with_other_options(tmp_path, capsys, monkeypatch, options, message):
-    monkeypatch.setattr("probi.engines.dask.workers.CONNECT_SECONDS", 1)
+    monkeypatch.setattr("probi.engines.dask.CONNECT_SECONDS", 1)
     path = write(tmp_path / "x.csv", {"x": [1.0, 2.0], "y": [3.0, 5.0]})
     ran = probi_command(capsys, "cluster", path, "-k", 1, *options)
     assert ran.code == 2

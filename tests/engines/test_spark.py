@@ -23,7 +23,7 @@ from pyspark.ml import Pipeline  # noqa: E402
 from pyspark.ml.feature import SQLTransformer  # noqa: E402
 
 from probi.engines import spark as on_spark  # noqa: E402
-from probi.engines.spark import summaries  # noqa: E402
+from probi.engines.tasks import Summarize, unpack_part  # noqa: E402
 
 pytestmark = pytest.mark.spark
 
@@ -70,7 +70,7 @@ def assert_holds(summary, nodes, centers=CENTERS):
 # -- summaries --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("layout", ["points", "groups", "long", "nested", "nested columns"])
+@pytest.mark.parametrize("layout", ["groups", "long", "nested columns"])
 def test_no_layout_loses_or_tears_a_node(spark, layout):
     plain = some_nodes(layout, n=40, ids="str")
     columns, options = columns_of(plain, layout), options_of(layout)
@@ -103,31 +103,32 @@ def test_rows_too_few_for_a_group_are_left_out(spark):
     assert not spark.sparkContext._jsc.getPersistentRDDs()
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [([1, 2, 3, 3], "3 twice"), ([1, 2, None, 4], "no value"), ([1.0, 2.0, 3.0, NAN], "no value"), (None, "order")],
-)
-def test_groups_need_an_order(spark, values, message):
-    columns = {"x": [1.0, 2.0, 3.0, 4.0], "place": values or [1, 2, 3, 4]}
-    with pytest.raises(InputError, match=message) as caught:
-        on_spark.summarize(frame_of(spark, columns), 1, group_size=2, order="place" if values else None)
+def test_groups_need_an_order(spark):
+    columns = {"x": [1.0, 2.0, 3.0, 4.0], "place": [1, 2, 3, 3]}
+    with pytest.raises(InputError, match="'place' has 3 twice") as caught:
+        on_spark.summarize(frame_of(spark, columns), 1, group_size=2, order="place")
     assert "\n" not in str(caught.value)
+    assert not spark.sparkContext._jsc.getPersistentRDDs()
+
+
+@pytest.mark.parametrize(
+    ("last", "values", "message"),
+    [(None, [None, 1], "no value"), (None, [1.0, NAN], "no value"), (1, [2, 2], "2 twice"), (3, [3, 4], "3 twice")],
+)
+def test_an_order_has_distinct_values(last, values, message):
+    with pytest.raises(InputError, match=message):
+        on_spark._check_order("place", last, values)
+    assert on_spark._check_order("place", 1, [2, 5]) == 5
 
 
 def test_the_order_of_rows_does_not_matter(spark):
     columns = columns_of(some_nodes("long", n=400), "long")
-    found = [
-        on_spark.summarize(frame, 2, size=8, layout="long", random_state=seed, n_partitions=6)
-        for frame, seed in (
-            (frame_of(spark, columns), 0),
-            (frame_of(spark, columns, n_partitions=5, seed=1), 0),
-            (frame_of(spark, columns), 1),
-        )
-    ]
-    first, shuffled, other_seed = (summary.to_bytes() for summary in found)
-    assert found[0].n_nodes == 400 > found[0].n_retained
-    assert shuffled == first
-    assert other_seed != first
+    first, shuffled = (
+        on_spark.summarize(frame, 2, size=8, layout="long", random_state=0, n_partitions=6)
+        for frame in (frame_of(spark, columns), frame_of(spark, columns, n_partitions=5, seed=1))
+    )
+    assert first.n_nodes == 400 > first.n_retained
+    assert shuffled.to_bytes() == first.to_bytes()
 
 
 def test_partitions_may_be_empty_and_more_than_nodes(spark):
@@ -180,13 +181,14 @@ def test_one_summary_comes_to_the_driver(spark):
     """Measured by Spark itself."""
     columns = ", ".join(f"randn({j}) AS x{j}" for j in range(10))
     frame = spark.range(0, 12_000, 1, 12).selectExpr(*columns.split(", "))
-    how = summaries.how_to_read(frame, {"layout": "points"})
-    task = summaries.Summarize(SummaryConfig(10, 40))
-    parts = [len(row.data) for row in summaries.parts_of_frame(frame, how, task, None, None).collect()]
+    engine = on_spark.SparkEngine()
+    how = engine.open(frame, {"layout": "points"})
+    task = Summarize(SummaryConfig(10, 40))
+    parts = list(map(len, engine.collect(engine.run(frame, how, task))))
     before = set(stages(spark))
-    data, n_parts = summaries.merge_frame(frame, how, task, None, None)
+    data = engine.merge(engine.run(frame, how, task), task)
     ran = [stage for number, stage in stages(spark).items() if number not in before]
-    assert n_parts == len(parts) == 12
+    assert unpack_part(data)[1].n_parts == len(parts) == 12
     sent = sum(stage.resultSize() for stage in ran)
     # A task also tells how it fared, in some kilobytes.
     assert len(data) / 2 < sent < 1.1 * len(data) + 5_000 * sum(stage.numTasks() for stage in ran) < sum(parts)
@@ -202,9 +204,9 @@ def stages(spark):
 
 def test_few_parts_are_merged_at_once(monkeypatch):
     sizes = []
-    monkeypatch.setattr(summaries, "merge", lambda parts: sizes.append(len(parts)) or b"".join(parts))
+    monkeypatch.setattr(on_spark, "merge", lambda parts: sizes.append(len(parts)) or b"".join(parts))
     numbers = random.Random(0).sample(range(4, 26), 22)
-    rows = list(summaries._Merge(4)(summaries.part_row(number, bytes([number])) for number in numbers))
+    rows = list(on_spark._merge_groups(4, (on_spark._part_row(number, bytes([number])) for number in numbers)))
     assert max(sizes) == 4
     assert [row.column(0).to_pylist() for row in rows] == [[i] for i in range(1, 7)]
     assert b"".join(row.column(1)[0].as_py() for row in rows) == bytes(range(4, 26))
@@ -222,14 +224,13 @@ def test_a_poisoned_file_is_named_to_the_user(spark, folder, tmp_path):
     assert caught.value.__suppress_context__
 
 
-@pytest.mark.parametrize("layout", ["points", "long"])
-def test_a_poisoned_partition_is_named_to_the_user(spark, layout):
-    plain = some_nodes(layout, n=2000, ids="str")
-    columns = columns_of(plain, layout)
+def test_a_poisoned_partition_is_named_to_the_user(spark):
+    plain = some_nodes("long", n=2000, ids="str")
+    columns = columns_of(plain, "long")
     columns["x1"][1500] = NAN
     node = columns["id"][1500]
     with pytest.raises(InputError) as caught:
-        on_spark.summarize(frame_of(spark, columns), 2, **options_of(layout))
+        on_spark.summarize(frame_of(spark, columns), 2, layout="long")
     said = str(caught.value)
     assert said.startswith("partition ")
     assert f"of node {node!r} has no value in column 'x1'. Fill it in" in said
@@ -249,11 +250,10 @@ def test_an_error_that_is_not_ours_stays_as_it_is(spark):
 # -- assignments -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("layout", ["long", "nested"])
-def test_assign_is_the_same_as_here(spark, layout):
-    plain = some_nodes(layout, n=300, ids="str")
+def test_assign_is_the_same_as_here(spark):
+    plain = some_nodes("nested", n=300, ids="str")
     nodes = as_nodes(plain)
-    found = on_spark.assign(frame_of(spark, columns_of(plain, layout)), CENTERS, **options_of(layout))
+    found = on_spark.assign(frame_of(spark, columns_of(plain, "nested")), CENTERS, **options_of("nested"))
     assert found.columns == ["id", "cluster", "expected_distance", "next_cluster", "next_distance"]
     rows = {row.id: row for row in found.collect()}
     assert_array_equal([rows[id].cluster for id in nodes.ids], probi.assign(nodes, CENTERS))
@@ -298,23 +298,18 @@ def test_assign_knows_groups_by_their_order(spark):
 # -- the estimator ----------------------------------------------------------------------------------------------------
 
 
-def with_notes(plain, columns, layout):
+def with_notes(plain, columns):
     """The same columns with some that play no role, and the number of each row's node."""
-    per_row = [1 if layout.startswith("nested") else len(node.realizations) for node in plain]
-    node = np.repeat(np.arange(len(plain)), per_row).tolist()
+    node = np.repeat(np.arange(len(plain)), [len(node.realizations) for node in plain]).tolist()
     notes = [f"row {i}" for i in range(len(node))]
     return columns | {"note": notes, "more.of it": [{note: i} for i, note in enumerate(notes)]}, node
 
 
-@pytest.mark.parametrize("layout", ["points", "groups", "long", "nested"])
-def test_transform_adds_a_column(spark, layout):
-    plain = some_nodes(layout, n=200)
-    columns, node = with_notes(plain, columns_of(plain, layout), layout)
-    options = options_of(layout)
-    if layout == "groups":
-        columns, options = ordered(columns), options | {"order": "place"}
+def test_transform_adds_a_column(spark):
+    plain = some_nodes("long", n=200)
+    columns, node = with_notes(plain, columns_of(plain, "long"))
     frame = frame_of(spark, columns)
-    model = on_spark.SparkPROBI(3, random_state=0, **options).fit(frame)
+    model = on_spark.SparkPROBI(3, random_state=0, layout="long", n_partitions=2).fit(frame)
     assert_holds(model.summary, as_nodes(plain))
     assert model.centers.shape == (3, 2)
     found = model.transform(frame)
@@ -327,6 +322,10 @@ def test_transform_adds_a_column(spark, layout):
     expected = {note: labels[i] for note, i in zip(columns["note"], node, strict=True)}
     assert {row.note: row.prediction for row in rows} == expected
     assert len(set(labels)) == 3
+    with pytest.raises(InputError, match="'prediction' already"):
+        model.transform(found)
+    one_node = model.transform(frame.where(f"id = {plain[0].id}"))  # the other partition is empty
+    assert {row.prediction for row in one_node.collect()} == {labels[0]}
 
 
 def test_it_is_a_stage_of_a_pipeline(spark):
@@ -347,27 +346,17 @@ def test_it_is_a_stage_of_a_pipeline(spark):
     assert model.result.cost == pytest.approx(expected_cost(nodes, model.centers), rel=1e-9)
 
 
-def test_transform_overwrites_nothing(spark):
-    frame = frame_of(spark, {"x": [1.0, 2.0, 3.0, 4.0]})
-    model = on_spark.SparkPROBI(2, random_state=0, features=["x"]).fit(frame)
-    with pytest.raises(InputError, match="'prediction' already"):
-        model.transform(model.transform(frame))
-
-
-@pytest.mark.parametrize("layout", ["long", "groups"])
-def test_rows_of_rejected_nodes_have_no_prediction(spark, layout):
-    plain = some_nodes(layout, n=120)
-    columns, node = with_notes(plain, columns_of(plain, layout), layout)
+def test_rows_of_rejected_nodes_have_no_prediction(spark):
+    plain = some_nodes("groups", n=120)
+    columns, node = with_notes(plain, columns_of(plain, "groups"))
     bad = {0, 1, 50, len(node) - 1}
     columns["x0"] = [math.inf if i in bad else x for i, x in enumerate(columns["x0"])]
-    options = options_of(layout)
-    if layout == "groups":
-        # The last two rows are no group.
-        columns = ordered({name: [*values, *values[:2]] for name, values in columns.items()})
-        options, node = options | {"order": "place"}, [*node, len(plain), len(plain)]
+    # The last two rows are no group.
+    columns = ordered({name: [*values, *values[:2]] for name, values in columns.items()})
+    node += [len(plain), len(plain)]
     columns |= {"note": [f"row {i}" for i in range(len(node))]}
     frame = frame_of(spark, columns)
-    model = on_spark.SparkPROBI(2, random_state=0, on_bad="skip", **options).fit(frame)
+    model = on_spark.SparkPROBI(2, random_state=0, on_bad="skip", order="place", **options_of("groups")).fit(frame)
     gone = {node[row] for row in bad} | {len(plain)}
     assert model.summary.n_nodes == 120 - len(gone) + 1
     found = {row.note: row.prediction for row in model.transform(frame).collect()}

@@ -11,7 +11,8 @@ from table_files import as_nodes, columns_of, some_nodes, write
 
 import probi.io
 from probi import InputError, Summary
-from probi.engines.tasks import Assign, Files, Frame, Summarize, groups, merge, reader_of, table_from_bytes, unpack_part
+from probi.engines.engine import Files, Frame, reader_of
+from probi.engines.tasks import Assign, Summarize, groups, merge, table_from_bytes, unpack_part
 from probi.io.passes import N_SHOWN, assign_all
 from probi.summary.config import SummaryConfig
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from probi.engines import PART_BYTES
+from probi.engines import NAMES, PART_BYTES
 from probi.errors import InputError
 from probi.io.formats import FORMATS
 from probi.io.options import MAX_BAD, MAX_NODE_ROWS, Options
@@ -18,8 +18,10 @@ from probi.summary.config import SummaryConfig
 
 if TYPE_CHECKING:
     FormatName = str
+    EngineName = str
 else:
     FormatName = Literal[tuple(FORMATS)]  # so that the help lists them
+    EngineName = Literal["local", *NAMES]
 
 Layout = Literal["points", "groups", "long", "nested"]
 
@@ -49,8 +51,8 @@ Every = Annotated[
 ]
 _engine_option = functools.partial(typer.Option, rich_help_panel="Engines")
 Engine = Annotated[
-    Literal["local", "dask", "spark"],
-    _engine_option("--engine", metavar="NAME", help="Where to run: local (this process), dask or spark."),
+    EngineName,
+    _engine_option("--engine", metavar="NAME", help=f"Where to run: local (this process), {' or '.join(NAMES)}."),
 ]
 Workers = Annotated[
     str | None,

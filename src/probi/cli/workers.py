@@ -10,7 +10,8 @@ from typing import Any
 from probi._notes import counted
 from probi.cli.console import Console, Interrupts, Progress
 from probi.cli.steps import check_counts
-from probi.engines.tasks import Engine, Files, OnPart, Summarize, assign_parts, unpack_part
+from probi.engines.engine import Engine, Files, OnPart
+from probi.engines.tasks import Summarize, unpack_part
 from probi.io.checkpoint import Rejects
 from probi.io.node_assembler import Counts
 from probi.io.passes import Tally
@@ -43,7 +44,8 @@ class Workers:
         """Read the files once."""
         with self.console.progress("Reading", "parts") as bar:
             task = Summarize(config, keeps_rejected=rejects is not None)
-            data = self.engine.summarize(self.files, task, self._shows(bar))
+            parts = self.engine.run(None, self.files, task)
+            data = self.engine.merge(parts, task, self._shows(bar))
         self.interrupts.check()
         summary, stats = unpack_part(data)
         if rejects is not None:
@@ -55,7 +57,7 @@ class Workers:
     def assign(self, centers: list[Any], path: Path) -> list[Tally]:
         """Read the files a second time and write the cluster of each node."""
         with self.console.progress("Assigning", "parts") as bar, assignment_file(path) as file:
-            return assign_parts(self.engine, self.files, centers, file.write, self._shows(bar))
+            return self.engine.assign_files(self.files, centers, file.write, self._shows(bar))
 
 
 @contextlib.contextmanager
@@ -64,7 +66,7 @@ def connected(
 ) -> Iterator[Workers]:
     """Start an engine with a number of workers, or connect to its address, and report it."""
     files = Files.of(reader, part_megabytes << 20)
-    module = importlib.import_module(f"probi.engines.{name}.workers")
+    module = importlib.import_module(f"probi.engines.{name}")
     with console.progress("Starting"):
         stack = contextlib.ExitStack()
         engine = stack.enter_context(module.connected(workers))

@@ -9,6 +9,7 @@ import typer
 
 from probi.cli import options as opt
 from probi.cli.console import Console
+from probi.engines import NAMES
 from probi.errors import InputError
 from probi.io.options import Options
 
@@ -118,7 +119,7 @@ def _check_engine(engine: str, workers: str | None, checkpoint: Path | None, sha
     """Raise if options of an engine contradict each other."""
     if engine == "local":
         if workers is not None:
-            raise InputError("--workers requires --engine dask or --engine spark.")
+            raise InputError(f"--workers requires --engine {' or --engine '.join(NAMES)}.")
     elif checkpoint is not None:
         raise InputError(f"--checkpoint requires --engine local: {engine} itself repeats the work of a lost worker.")
     elif shard:

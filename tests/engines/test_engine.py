@@ -133,8 +133,6 @@ from probi.engines.tasks import merge
 
 
 class Threads(Engine):
-    description = "Threads"
-
     def __init__(self, pool):
         self.pool = pool
 

@@ -171,7 +171,7 @@ class DaskEngine(Engine):
         self._client = client
 
     @property
-    def description(self) -> str:  # type: ignore[override]
+    def description(self) -> str:
         """Number of workers, and address of the dashboard."""
         n_workers = len(self._client.scheduler_info(-1)["workers"])
         return f"Dask with {n_workers} worker{'s' * (n_workers != 1)}, {self._client.dashboard_link}"

@@ -51,7 +51,11 @@ class Engine(ABC):
     """
 
     frames: tuple[type, ...] = ()  # classes of its DataFrames
-    description: str  # name of the engine and address of its dashboard, for the console
+
+    @property
+    def description(self) -> str:
+        """Name of the engine and address of its dashboard, for the console."""
+        return type(self).__name__
 
     # -- what an engine implements
 

@@ -164,7 +164,7 @@ class SparkEngine(Engine):
         self._sorted: list[DataFrame] = []  # cached until the parts are merged
 
     @property
-    def description(self) -> str:  # type: ignore[override]
+    def description(self) -> str:
         """Version, and addresses of the master and the web UI."""
         context = self._session.sparkContext
         return f"Spark {context.version} at {context.master}, {context.uiWebUrl or 'no web UI'}"

@@ -1,12 +1,11 @@
 """The tasks of a worker, for any engine: a part of the data in, the bytes of a summary or of an assignment out."""
 
-import json
+import pickle
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
-import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -96,10 +95,9 @@ class Assign:
         """Assign what a reader reads."""
         tables: list[pa.Table] = []
         tallies = assign_all(reader, self.centers, tables.append, part=part)
-        sums = [asdict(tally) | {"counts": tally.counts.tolist(), "centers": None} for tally in tallies]
         empty = self.empty(reader.known(), len(reader.sources))
         table = pa.concat_tables([empty, *tables], promote_options="permissive") if tables else empty
-        return table_to_bytes(table.replace_schema_metadata({"sums": json.dumps(sums)}))
+        return table_to_bytes(table.replace_schema_metadata({"sums": pickle.dumps(tallies)}))
 
     def empty(self, known: ReaderInfo, n_files: int) -> pa.Table:
         """The table of a part without nodes."""
@@ -107,13 +105,7 @@ class Assign:
 
     def tallies(self, table: pa.Table) -> list[Tally]:
         """Sums of a part, from its table."""
-        tallies = []
-        for centers, sums in zip(self.centers, json.loads(table.schema.metadata[b"sums"]), strict=True):
-            tally = Tally(centers, sums["cost"], sums["n_between"], n_nodes=sums["n_nodes"])
-            tally.counts += np.array(sums["counts"])
-            tally.restore_between(sums["between"])
-            tallies.append(tally)
-        return tallies
+        return pickle.loads(table.schema.metadata[b"sums"])  # type: ignore[no-any-return]
 
 
 def table_to_bytes(table: pa.Table) -> bytes:

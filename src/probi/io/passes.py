@@ -167,10 +167,6 @@ class Tally:
     def _keep_nearest(self, entries: Iterable[Between]) -> None:
         self.between = sorted([*self.between, *entries])[:N_SHOWN]
 
-    def restore_between(self, entries: Sequence[Sequence[Any]]) -> None:
-        """Restore the nodes between clusters from JSON of :func:`dataclasses.asdict`."""
-        self.between = [Between(*entry) for entry in entries]
-
     def add(self, other: "Tally") -> None:
         """Add the sums of the nodes that come next."""
         self._keep_nearest(entry._replace(order=entry.order + self.n_nodes) for entry in other.between)

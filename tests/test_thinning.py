@@ -5,13 +5,14 @@ import math
 import naive
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import wasserstein_distance
 
 import probi
-from probi import InputError, Nodes, _parallel, expected_distances
+from probi import InputError, Nodes, _parallel, expected_distances, thinning
+from probi._kernels import thinning as kernels
 
 
 def dense(n=5, m=400, d=3, seed=0, dtype=np.float64, uneven=True):
@@ -99,6 +100,31 @@ def test_neither_threads_nor_the_seed_of_another_kind_matter():
         assert nodes.thin(8, random_state=5) == one
     assert nodes.thin(8, random_state=6) != one
     assert nodes.thin(8, random_state=np.random.default_rng(1)) == nodes.thin(8, random_state=np.random.default_rng(1))
+
+
+@given(st.integers(3, 700), st.integers(2, 40), st.integers(0, 2**32 - 1))
+@example(8, 2, 0)  # one group: as many draws as items without two
+@example(257, 2, 0)
+def test_random_numbers_outside_those_of_a_node_are_not_used(size, max_kept, seed):
+    max_kept = min(max_kept, size - 1)
+    nodes, n_candidates = dense(n=1, m=size, seed=seed), thinning.CANDIDATES * max_kept
+    (first,), (last,) = kernels.draws_of(np.array([size]), n_candidates)
+    uniforms = np.random.default_rng(seed).uniform(size=last - first)
+
+    def thin(outside):
+        around = np.full(last, outside)
+        kept = kernels.Kept(
+            np.zeros((1, max_kept, 3)), np.zeros((1, max_kept)), np.zeros(1, np.int64), np.zeros((1, 3)),
+            np.zeros((1, 2)),
+        )  # fmt: skip
+        kernels.thin(
+            kernels.Given(nodes.points, nodes.probabilities, nodes.offsets, nodes.total_probabilities), np.array([0]),
+            np.concatenate([around, uniforms, around]), np.array([last - first]), n_candidates, False, kept, 0, 1,
+        )  # fmt: skip
+        return kept
+
+    for with_zeros, with_ones in zip(thin(0.0), thin(1.0), strict=True):
+        assert_array_equal(with_zeros, with_ones)
 
 
 def test_nodes_that_are_alike_are_drawn_apart():

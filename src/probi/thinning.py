@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from probi import _parallel
 from probi._kernels import thinning as kernels
+from probi._kernels.uniforms import keyed_uniforms
 from probi.errors import InputError
 from probi.validation import check_count, check_share, max_allowed
 
@@ -23,8 +24,8 @@ CANDIDATES = 4
 # spreads measured around a middle, up to 5 % above the smallest.
 MAX_PER_SQUARE = 4.0 * (1.0 + 1.0 / CANDIDATES) * 1.05**2
 
-# Nodes per task of a thread.
-STEP = 8
+# Nodes and realizations per task of a thread, at least.
+STEP, MIN_REALIZATIONS = 8, 4096
 
 
 class ThinningBounds(NamedTuple):
@@ -142,18 +143,26 @@ def thin(
         return Thinned(points, probabilities, offsets, totals, nothing, nothing, nothing, np.full((n, 2), -1.0))
     # A sum of many rounded probabilities may be further above 1 than that of a few.
     totals = np.where((sizes > max_realizations) & (totals > max_allowed(1, probabilities.dtype)), 1.0, totals)
-    kept_points, kept_probabilities = (
-        np.empty((len(chosen), max_realizations, d), points.dtype),
-        np.empty((len(chosen), max_realizations)),
-    )
-    kept, errors, spreads = np.empty(len(chosen), np.int64), np.zeros((len(chosen), 3)), np.empty((len(chosen), 2))
-    numbers = (chosen + first).astype(np.uint64)
-    _parallel.run(
-        kernels.thin, _parallel.ranges(len(chosen), STEP), points, probabilities, offsets, totals, chosen, numbers,
-        np.uint64(key), CANDIDATES * max_realizations, bounded, kept_points, kept_probabilities, kept, errors, spreads,
+    n_chosen = len(chosen)
+    kept = kernels.Kept(
+        np.empty((n_chosen, max_realizations, d), points.dtype), np.empty((n_chosen, max_realizations)),
+        np.empty(n_chosen, np.int64), np.empty((n_chosen, 3)), np.empty((n_chosen, 2)),
     )  # fmt: skip
+    n_candidates = CANDIDATES * max_realizations
+    first_draws, last_draws = kernels.draws_of(sizes[chosen], n_candidates)
+    draws = np.concatenate([[0], np.cumsum(last_draws - first_draws)])
+    given, numbers = kernels.Given(points, probabilities, offsets, totals), (chosen + first).astype(np.uint64)
+
+    def thin_some(start: int, stop: int) -> None:
+        uniforms = np.empty(draws[stop] - draws[start])
+        keyed_uniforms(np.uint64(key), numbers, first_draws, draws, uniforms, start, stop)
+        first_uniforms = draws[start:stop] - draws[start] - first_draws[start:stop]
+        kernels.thin(given, chosen, uniforms, first_uniforms, n_candidates, bounded, kept, start, stop)
+
+    step = max(STEP, MIN_REALIZATIONS * n_chosen // int(sizes[chosen].sum()))
+    _parallel.run(thin_some, _parallel.ranges(n_chosen, step))
     new_sizes = sizes.copy()
-    new_sizes[chosen] = kept
+    new_sizes[chosen] = kept.sizes
     new_offsets = np.concatenate([[0], np.cumsum(new_sizes)])
     whole = np.ones(n, bool)
     whole[chosen] = False
@@ -164,12 +173,12 @@ def thin(
     is_whole = np.repeat(whole, new_sizes)
     from_whole = np.repeat(whole, sizes)
     out_points[is_whole], out_probabilities[is_whole] = points[from_whole], probabilities[from_whole]
-    used = np.arange(max_realizations) < kept[:, None]
-    out_points[~is_whole], out_probabilities[~is_whole] = kept_points[used], kept_probabilities[used]
+    used = np.arange(max_realizations) < kept.sizes[:, None]
+    out_points[~is_whole], out_probabilities[~is_whole] = kept.points[used], kept.probabilities[used]
     variances, biases, moved = np.zeros((3, n))
-    variances[chosen], biases[chosen], moved[chosen] = errors.T
+    variances[chosen], biases[chosen], moved[chosen] = kept.errors.T
     all_spreads = np.full((n, 2), -1.0)
-    all_spreads[chosen] = spreads
+    all_spreads[chosen] = kept.spreads
     if bounded and d == 1 and len(chosen):
         moved = _exact_distances(points, probabilities, offsets, out_points, out_probabilities, new_offsets)
     return Thinned(out_points, out_probabilities, new_offsets, totals, variances, biases, moved, all_spreads)

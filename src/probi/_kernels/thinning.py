@@ -1,6 +1,9 @@
 """Thin a node: merge equal and near points, then draw a few that stand for their neighbours."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from probi._kernels._compile import kernel, part
 from probi._kernels.geometry import squared_distance
@@ -18,26 +21,52 @@ MAX_MERGED = 4096
 NEAR = 0.01
 
 
+class Given(NamedTuple):
+    """Arrays of the nodes to thin."""
+
+    points: NDArray[Any]  # (n_realizations, d)
+    probabilities: NDArray[Any]  # (n_realizations,)
+    offsets: NDArray[Any]  # (n + 1,)
+    totals: NDArray[Any]  # (n,) probability of each node
+
+
+class Kept(NamedTuple):
+    """What is kept of each of the chosen nodes, and what that changes."""
+
+    points: NDArray[Any]  # (n_chosen, max_kept, d)
+    probabilities: NDArray[Any]  # (n_chosen, max_kept)
+    sizes: NDArray[Any]  # (n_chosen,)
+    # (n_chosen, 3): for any center fixed before, bounds of the variance of the expected distance and of its bias; for
+    # all centers at once, how far the node was moved: the cost of carrying each realization to the middle and on, or,
+    # if ``bounded`` and less, to one that stands for it.
+    errors: NDArray[Any]
+    spreads: NDArray[Any]  # (n_chosen, 2): upper and lower bound of the spread before; -1 where nothing was lost
+
+
+class _Tree(NamedTuple):
+    """Tree over the candidates, as in ``grow``."""
+
+    features: NDArray[Any]
+    thresholds: NDArray[Any]
+    firsts: NDArray[Any]
+    leaf_of: NDArray[Any]
+
+
+def draws_of(sizes: NDArray[Any], n_candidates: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """First draw, and draw after the last, that ``thin`` may use for nodes of these sizes.
+
+    Those before N_LOOKED_AT choose realizations for the middle, the following ones candidates, the last ones which of
+    these are kept. Small nodes skip the first steps. ``_draw`` uses one per item at most, and none for two of them: an
+    item that is cut and joins a second group is the last of the first.
+    """
+    last = N_LOOKED_AT + sizes + n_candidates
+    first = np.where(sizes > N_LOOKED_AT, 0, np.where(sizes > n_candidates, N_LOOKED_AT, last))
+    return first, last + np.minimum(sizes, n_candidates) - 2
+
+
 @kernel
-def thin(
-    points,
-    probabilities,
-    offsets,
-    totals,
-    chosen,
-    numbers,
-    key,
-    n_candidates,
-    bounded,
-    kept_points,
-    kept_probabilities,
-    sizes,
-    errors,
-    spreads,
-    start,
-    stop,
-):
-    """At most ``kept_points.shape[1]`` realizations for each of the nodes chosen[start:stop], which have more.
+def thin(given, chosen, uniforms, first_uniforms, n_candidates, bounded, kept, start, stop):
+    """At most ``kept.points.shape[1]`` realizations for each of the nodes chosen[start:stop], which have more.
 
     If no more points are distinct, each is kept with the sum of its probabilities: nothing is lost. If merging points
     NEAR to each other suffices, little is lost. A node that may keep one realization keeps the one nearest to its
@@ -45,63 +74,58 @@ def thin(
     neighbours are close, as many of those as are wanted (``_draw``). That is unbiased for any center, and keeps the
     total and the expected distance to the middle.
 
-    IN   totals (n,): probability of each node; chosen (n_chosen,) node numbers; numbers (n_chosen,) uint64: with
-         ``key`` they seed a node's random numbers, which thus do not depend on other nodes
-    OUT  kept_points (n_chosen, max_kept, d), kept_probabilities (n_chosen, max_kept), sizes (n_chosen,): rows
-         start:stop overwritten;
-         errors (n_chosen, 3): for any center fixed before, bounds of the variance of the expected distance and of its
-         bias; for all centers at once, how far the node was moved: the cost of carrying each realization to the middle
-         and on, or, if ``bounded`` and less, to one that stands for it;
-         spreads (n_chosen, 2): upper and lower bound of the spread before; -1 where nothing was lost
+    IN   chosen (n_chosen,) node numbers; uniforms (n,): random numbers in [0, 1); first_uniforms (stop - start,): where
+         draw 0 of a node is (``draws_of``)
+    OUT  kept: rows start:stop overwritten
     """
+    points, probabilities, offsets, totals = given.points, given.probabilities, given.offsets, given.totals
+    kept_points, kept_probabilities, sizes, errors, spreads = kept
     d, max_kept = points.shape[1], kept_points.shape[1]
     longest = 0
     for i in range(start, stop):
         longest = max(longest, offsets[chosen[i] + 1] - offsets[chosen[i]])
-    radii, middle, following = np.empty(longest), np.zeros((1, d)), np.empty(d)
-    looked_at, shares = np.empty(N_LOOKED_AT, np.int64), np.empty(N_LOOKED_AT)
-    rows, weights, importance = np.empty(n_candidates, np.int64), np.empty(n_candidates), np.empty(n_candidates)
-    flat, order = np.empty((n_candidates, d)), np.empty(n_candidates, np.int64)
-    features, thresholds = np.empty(2 * n_candidates, np.uint64), np.empty(2 * n_candidates)
-    firsts, leaf_of = np.empty(2 * n_candidates, np.uint64), np.empty(2 * n_candidates, np.int32)
-    groups, drawn = np.empty(longest, np.int64), np.empty(n_candidates, np.int64)
-    cell_of, leaf_starts, arrived = (
-        np.empty(n_candidates, np.int32),
-        np.empty(n_candidates + 1, np.int64),
-        np.empty(n_candidates),
-    )
-    along, held = np.arange(longest), np.empty((3, 3))
+    radii, groups, along = np.empty(longest), np.empty(longest, np.int64), np.arange(longest)
+    middle, following, held = np.zeros((1, d)), np.empty(d), np.empty((3, 3))
+    width = max(N_LOOKED_AT, n_candidates + 1)
+    integers, floats = np.empty((4, width), np.int64), np.empty((3, width))
+    rows, order, drawn, leaf_starts = integers[0], integers[1], integers[2], integers[3]
+    weights, importance, arrived = floats[0], floats[1], floats[2]
+    flat, cell_of = np.empty((n_candidates, d)), np.empty(n_candidates, np.int32)
+    tree = _Tree(
+        np.empty(2 * n_candidates, np.uint64), np.empty(2 * n_candidates), np.empty(2 * n_candidates, np.uint64),
+        np.empty(2 * n_candidates, np.int32),
+    )  # fmt: skip
     for i in range(start, stop):
         first, last = offsets[chosen[i]], offsets[chosen[i] + 1]
-        total = totals[chosen[i]]
+        total, draw = totals[chosen[i]], first_uniforms[i - start]
         errors[i] = 0.0
         spreads[i] = -1.0
-        sizes[i] = _leaders(points, probabilities, first, last, 0.0, kept_points, kept_probabilities, groups, i)
+        sizes[i] = _leaders(points, probabilities, first, last, 0.0, kept_points[i], kept_probabilities[i], groups)
         if sizes[i] > 0:
-            _keep_total(kept_probabilities, i, sizes[i], total)
+            _keep_total(kept_probabilities[i], sizes[i], total)
             continue
-        m = _by_probability(probabilities, first, last, total, key, numbers[i], looked_at, shares)
-        median_of_some(points, looked_at, shares, m, middle, following)
+        m = _by_probability(probabilities, first, last, total, uniforms, draw, rows, weights)
+        median_of_some(points, rows, weights, m, middle, following)
         spread, lower, widest = _around(points, probabilities, first, last, total, middle, radii, following)
         spreads[i, 0], spreads[i, 1] = spread, lower
         if max_kept == 1:
             # The same for every seed, so it does not average out over nodes.
-            errors[i, 1:] = _nearest_to_middle(points, probabilities, first, last, radii, kept_points, i)
+            errors[i, 1:] = _nearest_to_middle(points, probabilities, first, last, radii, kept_points[i])
             sizes[i], kept_probabilities[i, 0] = 1, total
             continue
         reach = NEAR * spread
-        sizes[i] = _leaders(points, probabilities, first, last, reach, kept_points, kept_probabilities, groups, i)
+        sizes[i] = _leaders(points, probabilities, first, last, reach, kept_points[i], kept_probabilities[i], groups)
         if sizes[i] > 0:
             errors[i, 1:] = _center_groups(
-                points, probabilities, first, last, kept_points, kept_probabilities, groups, sizes[i], i
+                points, probabilities, first, last, kept_points[i], kept_probabilities[i], groups, sizes[i]
             )
-            _keep_total(kept_probabilities, i, sizes[i], total)
+            _keep_total(kept_probabilities[i], sizes[i], total)
             continue
         m, variance = 0, 0.0
         if last - first > n_candidates:
             m, variance = _draw(
-                along[: last - first], probabilities[first:last], radii, n_candidates // 2, spread, total, key,
-                numbers[i], N_LOOKED_AT, held, rows, weights,
+                along[: last - first], probabilities[first:last], radii, n_candidates // 2, spread, total, uniforms,
+                draw + N_LOOKED_AT, held, rows, weights,
             )  # fmt: skip
         else:
             for r in range(last - first):
@@ -113,76 +137,65 @@ def thin(
             for f in range(d):
                 flat[j, f] = (np.float64(points[first + rows[j], f]) - middle[0, f]) / widest
         grow(
-            flat[:m], importance[:m], order[:m], 1, features[: 2 * m], thresholds[: 2 * m], firsts[: 2 * m],
-            leaf_of[: 2 * m], cell_of[:m],
+            flat[:m], importance[:m], order[:m], 1, tree.features[: 2 * m], tree.thresholds[: 2 * m],
+            tree.firsts[: 2 * m], tree.leaf_of[: 2 * m], cell_of[:m],
         )  # fmt: skip
         for j in range(m):
             importance[j] = radii[rows[j]]
         n, more = _draw(
-            order[:m], weights, importance, max_kept // 2, spread, total, key, numbers[i],
-            N_LOOKED_AT + last - first + n_candidates, held, drawn, arrived,
+            order[:m], weights, importance, max_kept // 2, spread, total, uniforms,
+            draw + N_LOOKED_AT + last - first + n_candidates, held, drawn, arrived,
         )  # fmt: skip
         sizes[i] = n
         for j in range(n):
             kept_probabilities[i, j] = arrived[j]
             for f in range(d):
                 kept_points[i, j, f] = points[first + rows[drawn[j]], f]
-        _keep_total(kept_probabilities, i, n, total)
+        _keep_total(kept_probabilities[i], n, total)
         errors[i, 0] = variance + more
-        errors[i, 2] = total * spread + _to_middle(kept_points, kept_probabilities, n, i, middle)
+        errors[i, 2] = total * spread + _to_middle(kept_points[i], kept_probabilities[i], n, middle)
         if bounded:
             for j in range(m):
                 rows[j] += first
             carried = _to_candidates(
-                points, probabilities, first, last, middle, widest, rows, order, m, features, thresholds, firsts,
-                leaf_of, leaf_starts, arrived,
-            )  # fmt: skip
-            carried += _from_candidates(points, rows, arrived, order, m, kept_points, kept_probabilities, n, i)
+                points, probabilities, first, last, middle, widest, rows, order[:m], tree, leaf_starts, arrived
+            )
+            carried += _from_candidates(points, rows, arrived, order[:m], kept_points[i], kept_probabilities[i], n)
             errors[i, 2] = min(errors[i, 2], carried)
 
 
 @part
-def _uniform(key, number, draw):
-    """A random number in [0, 1) for each draw of each number under a key: SplitMix64 of all three."""
-    x = (key ^ (number * np.uint64(0x9E3779B97F4A7C15))) + np.uint64(draw + 1) * np.uint64(0xD1342543DE82EF95)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    x = x ^ (x >> np.uint64(31))
-    return np.float64(x >> np.uint64(11)) * 2.0**-53
-
-
-@part
-def _leaders(points, probabilities, first, last, reach, kept_points, kept_probabilities, groups, i):
+def _leaders(points, probabilities, first, last, reach, kept_points, kept_probabilities, groups):
     """Points of a node farther than ``reach`` from each other, with the summed probabilities of those near to them.
 
     OUT  groups (longest,): for each realization, the one it goes to; -1 without probability
     RETURN their number, 0 if there are more than fit
     """
     d, n = points.shape[1], 0
-    if kept_points.shape[1] > MAX_MERGED:
+    if kept_points.shape[0] > MAX_MERGED:
         return 0
     for r in range(first, last):
         groups[r - first] = -1
         if probabilities[r] <= 0.0:
             continue
         at = 0
-        while at < n and squared_distance(points, r, kept_points[i], at) > reach * reach:
+        while at < n and squared_distance(points, r, kept_points, at) > reach * reach:
             at += 1
         groups[r - first] = at
         if at < n:
-            kept_probabilities[i, at] += probabilities[r]
+            kept_probabilities[at] += probabilities[r]
             continue
-        if n == kept_points.shape[1]:
+        if n == kept_points.shape[0]:
             return 0
         for f in range(d):
-            kept_points[i, n, f] = points[r, f]
-        kept_probabilities[i, n] = probabilities[r]
+            kept_points[n, f] = points[r, f]
+        kept_probabilities[n] = probabilities[r]
         n += 1
     return n
 
 
 @part
-def _center_groups(points, probabilities, first, last, kept_points, kept_probabilities, groups, n, i):
+def _center_groups(points, probabilities, first, last, kept_points, kept_probabilities, groups, n):
     """Move each leader to the mean of its group; otherwise the errors of all nodes would share a direction.
 
     RETURN the cost of carrying the others there
@@ -193,26 +206,26 @@ def _center_groups(points, probabilities, first, last, kept_points, kept_probabi
         at = groups[r - first]
         if at >= 0:
             for f in range(d):
-                shifts[at, f] += probabilities[r] * (np.float64(points[r, f]) - np.float64(kept_points[i, at, f]))
+                shifts[at, f] += probabilities[r] * (np.float64(points[r, f]) - np.float64(kept_points[at, f]))
     for at in range(n):
         for f in range(d):
-            kept_points[i, at, f] += shifts[at, f] / kept_probabilities[i, at]
+            kept_points[at, f] += shifts[at, f] / kept_probabilities[at]
     for r in range(first, last):
         at = groups[r - first]
         if at >= 0:
-            carried += probabilities[r] * np.sqrt(squared_distance(points, r, kept_points[i], at))
+            carried += probabilities[r] * np.sqrt(squared_distance(points, r, kept_points, at))
     return carried
 
 
 @part
-def _nearest_to_middle(points, probabilities, first, last, radii, kept_points, i):
+def _nearest_to_middle(points, probabilities, first, last, radii, kept_points):
     """Keep the realization that is nearest to the middle; return the cost of carrying the others there."""
     nearest, off, carried = first, np.inf, 0.0
     for r in range(first, last):
         if probabilities[r] > 0.0 and radii[r - first] < off:
             nearest, off = r, radii[r - first]
     for f in range(points.shape[1]):
-        kept_points[i, 0, f] = points[nearest, f]
+        kept_points[0, f] = points[nearest, f]
     for r in range(first, last):
         carried += probabilities[r] * np.sqrt(squared_distance(points, r, points, nearest))
     return carried
@@ -253,31 +266,31 @@ def _around(points, probabilities, first, last, total, middle, radii, pull):
 
 
 @part
-def _by_probability(probabilities, first, last, total, key, number, rows, weights):
+def _by_probability(probabilities, first, last, total, uniforms, draw, rows, weights):
     """Stratified sample: one realization from each of equal shares of the probability; all of them if they are few.
 
-    OUT  rows, weights (n_candidates,): used entries overwritten
+    OUT  rows, weights (N_LOOKED_AT,): used entries overwritten
     RETURN their number
     """
-    max_rows, n = rows.shape[0], 0
-    if last - first <= max_rows:
+    n = 0
+    if last - first <= N_LOOKED_AT:
         for r in range(first, last):
             if probabilities[r] > 0.0:
                 rows[n], weights[n] = r, probabilities[r]
                 n += 1
         return n
     below, r = 0.0, first  # probability of the realizations before r
-    for j in range(max_rows):
-        wanted = (j + _uniform(key, number, j)) * total / max_rows
+    for j in range(N_LOOKED_AT):
+        wanted = (j + uniforms[draw + j]) * total / N_LOOKED_AT
         while r < last - 1 and below + probabilities[r] <= wanted:
             below += probabilities[r]
             r += 1
         rows[j], weights[j] = r, 1.0
-    return max_rows
+    return N_LOOKED_AT
 
 
 @part
-def _draw(order, masses, radii, n_groups, spread, total, key, number, first_draw, held, rows, weights):
+def _draw(order, masses, radii, n_groups, spread, total, uniforms, draw, held, rows, weights):
     """Draw at most two items from each of some groups of equal importance, which is mass times (radius + spread).
 
     Groups are cut along the order, through an item if necessary. Items join a group one by one, and whenever it holds
@@ -288,11 +301,11 @@ def _draw(order, masses, radii, n_groups, spread, total, key, number, first_draw
     share of the expected distance differs from that of its mass at the middle by at most its cost, whose square bounds
     the variance. Costs sum to total * spread, and none is above twice that over ``n_groups``.
 
-    IN   order (n,), masses, radii: of the items that it indexes; held (3, 3): workspace
+    IN   order (n,), masses, radii: of the items that it indexes; uniforms, from ``draw`` on; held (3, 3): workspace
     OUT  rows, weights (>= 2 n_groups,): items drawn, in order, and their masses
     RETURN their number, a bound of the variance of the expected distance to any center
     """
-    n, n_held, group, filled, draw, cost, variance = 0, 0, 1, 0.0, first_draw, 0.0, 0.0
+    n, n_held, group, filled, cost, variance = 0, 0, 1, 0.0, 0.0, 0.0
     for j in range(order.shape[0]):
         mass, radius = np.float64(masses[order[j]]), radii[order[j]]
         while mass > 0.0:
@@ -307,7 +320,7 @@ def _draw(order, masses, radii, n_groups, spread, total, key, number, first_draw
             if fits > 0.0:
                 n_held = _join(held, n_held, fits, radius, j)
             if n_held == 3:
-                n_held = _leave(held, _uniform(key, number, draw))
+                n_held = _leave(held, uniforms[draw])
                 draw += 1
             if full:
                 n = _emit(order, held, n_held, rows, weights, n)
@@ -371,58 +384,55 @@ def _emit(order, held, n_held, rows, weights, n):
 
 
 @part
-def _keep_total(kept_probabilities, i, n, total):
+def _keep_total(kept_probabilities, n, total):
     """Scale probabilities so that they add up to the total."""
     current = 0.0
     for j in range(n):
-        current += kept_probabilities[i, j]
+        current += kept_probabilities[j]
     for j in range(n):
-        kept_probabilities[i, j] *= total / current
+        kept_probabilities[j] *= total / current
 
 
 @part
-def _to_middle(kept_points, kept_probabilities, n, i, middle):
+def _to_middle(kept_points, kept_probabilities, n, middle):
     """Cost of carrying the kept realizations to the middle."""
     cost = 0.0
     for j in range(n):
-        cost += kept_probabilities[i, j] * np.sqrt(squared_distance(kept_points[i], j, middle, 0))
+        cost += kept_probabilities[j] * np.sqrt(squared_distance(kept_points, j, middle, 0))
     return cost
 
 
 @part
-def _leaf(points, r, middle, widest, features, thresholds, firsts, leaf_of):
+def _leaf(points, r, middle, widest, tree):
     """Leaf of the tree over the candidates to which a realization belongs."""
     at = np.uint64(0)
     while True:
-        f = features[at]
+        f = tree.features[at]
         value = (np.float64(points[r, f]) - middle[0, f]) / widest
-        following = firsts[at] + np.uint64(value > thresholds[at])
+        following = tree.firsts[at] + np.uint64(value > tree.thresholds[at])
         if following == at:
-            return leaf_of[at]
+            return tree.leaf_of[at]
         at = following
 
 
 @part
-def _to_candidates(
-    points, probabilities, first, last, middle, widest, rows, order, m, features, thresholds, firsts, leaf_of,
-    leaf_starts, arrived,
-):  # fmt: skip
+def _to_candidates(points, probabilities, first, last, middle, widest, rows, order, tree, leaf_starts, arrived):
     """Cost of carrying each realization to the nearest of the candidates in its leaf.
 
     OUT  arrived (n_candidates,): probability carried to each of them, in the order of neighbours; leaf_starts
          (n_candidates + 1,): position in that order at which each leaf begins
     """
-    n_leaves = 0
+    m, n_leaves = order.shape[0], 0
     for j in range(m):
         arrived[j] = 0.0
-        leaf = _leaf(points, rows[order[j]], middle, widest, features, thresholds, firsts, leaf_of)
+        leaf = _leaf(points, rows[order[j]], middle, widest, tree)
         if leaf == n_leaves:
             leaf_starts[n_leaves] = j
             n_leaves += 1
     leaf_starts[n_leaves] = m
     cost = 0.0
     for r in range(first, last):
-        leaf = _leaf(points, r, middle, widest, features, thresholds, firsts, leaf_of)
+        leaf = _leaf(points, r, middle, widest, tree)
         nearest, lowest = leaf_starts[leaf], np.inf
         for j in range(leaf_starts[leaf], leaf_starts[leaf + 1]):
             squared = squared_distance(points, r, points, rows[order[j]])
@@ -436,18 +446,18 @@ def _to_candidates(
 
 
 @part
-def _from_candidates(points, rows, arrived, order, m, kept_points, kept_probabilities, n, i):
+def _from_candidates(points, rows, arrived, order, kept_points, kept_probabilities, n):
     """Cost of carrying the probability at the candidates on to the kept realizations, both in order."""
     cost, at = 0.0, 0
-    left = kept_probabilities[i, 0]
-    for j in range(m):
+    left = kept_probabilities[0]
+    for j in range(order.shape[0]):
         row, mass = rows[order[j]], arrived[j]
         while mass > 0.0:
             flow = min(mass, left) if at < n - 1 else mass
-            cost += flow * np.sqrt(squared_distance(points, row, kept_points[i], at))
+            cost += flow * np.sqrt(squared_distance(points, row, kept_points, at))
             mass -= flow
             left -= flow
             if left <= 0.0 and at < n - 1:
                 at += 1
-                left = kept_probabilities[i, at]
+                left = kept_probabilities[at]
     return cost

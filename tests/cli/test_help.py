@@ -1,5 +1,6 @@
 """--help teaches: every command has examples, all of them can be typed; completion knows the commands."""
 
+import os
 import re
 import shlex
 
@@ -126,6 +127,8 @@ def test_completion(monkeypatch, capsys, words, offered):
 
 @pytest.mark.process
 def test_the_script_of_the_completion():
-    ran = probi_process("--show-completion", "bash")
+    # Without the variable, typer takes the shell from the parent processes, where there may be none.
+    variables = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    ran = probi_process("--show-completion", "bash", env=variables)
     assert ran.code == 0
     assert "complete_bash" in ran.out

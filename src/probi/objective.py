@@ -194,6 +194,12 @@ class Assignment:
         )  # fmt: skip
         return sum(evaluations)
 
+    def renumber(self, order: NDArray[np.int64]) -> None:
+        """Number the centers anew: ``order[i]`` becomes i. Ties are settled by the next :meth:`update`."""
+        numbers = np.empty(len(order), np.int32)
+        numbers[order] = np.arange(len(order), dtype=np.int32)
+        self.labels[:] = numbers[self.labels]
+
 
 def _half_gaps(centers: Floats) -> Floats:
     """Half the distance of each center to the nearest other one."""

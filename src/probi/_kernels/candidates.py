@@ -38,6 +38,14 @@ def candidate_costs(rows, mass, nearest, candidates, columns, distances, start, 
 
 
 @kernel
+def shrink_to(distances, columns, nearest, start, stop):
+    """Lower ``nearest`` to the smallest of some columns of ``distances`` (n, m), for rows start:stop."""
+    for row in range(start, stop):
+        for c in range(columns.shape[0]):
+            nearest[row] = min(nearest[row], distances[row, columns[c]])
+
+
+@kernel
 def two_nearest(rows, centers, columns, labels, nearest, second, start, stop):
     """Nearest center, its distance and the second smallest distance of rows start:stop.
 

@@ -15,6 +15,10 @@ Floats = NDArray[np.float64]
 # cost about the same; the latter was ahead on all four data sets tried.
 N_CANDIDATES = 3
 
+# With many clusters, this share of the centers so far is drawn at a time, but no more than so many: on 600,000 points
+# and 500 clusters the cost after the first rounds was the same as with one at a time, in a fifth of the time.
+BATCH_SHARE, MAX_BATCH = 8, 16
+
 
 def seed(problem: Problem, n_clusters: int, rng: np.random.Generator, on_round: OnRound = silent) -> Floats:
     """Greedy D-sampling on certain nodes: draw by excess cost, keep the candidate that saves most.
@@ -43,6 +47,36 @@ def seed(problem: Problem, n_clusters: int, rng: np.random.Generator, on_round: 
         scores = problem.excess(nearest)
         if not scores.any():
             # Every node lies on a center: more centers change nothing, wherever they are.
+            scores = nodes.mass
+    return centers
+
+
+def seed_in_batches(problem: Problem, n_clusters: int, rng: np.random.Generator, on_round: OnRound = silent) -> Floats:
+    """The same, several centers at a time once there are many: fewer passes over the nodes, and cheaper ones."""
+    nodes = problem.nodes
+    pieces = nodes.pieces()
+    centers = np.empty((n_clusters, nodes.n_features))
+    nearest = np.full(len(nodes), np.inf)
+    scores = nodes.mass
+    c = 0
+    while c < n_clusters:
+        on_round(0, np.inf)
+        n_new = min(n_clusters - c, max(1, min(c // BATCH_SHARE, MAX_BATCH)))
+        chosen = np.unique(draw(scores, rng.random(N_CANDIDATES * n_new if c else 1)))
+        candidates = problem.medians[chosen].astype(np.float64)
+        distances = np.empty((len(nodes), len(candidates)))
+        costs = sum(
+            _parallel.run(
+                kernels.candidate_costs, pieces, nodes.points, nodes.mass, nearest, candidates,
+                np.ascontiguousarray(candidates.T), distances,
+            )
+        )  # fmt: skip
+        best = np.argsort(costs, kind="stable")[:n_new]
+        _parallel.run(kernels.shrink_to, pieces, distances, best, nearest)
+        centers[c : c + len(best)] = candidates[best]
+        c += len(best)
+        scores = problem.excess(nearest)
+        if not scores.any():
             scores = nodes.mass
     return centers
 

@@ -18,8 +18,9 @@ from probi._random import generator
 from probi.errors import InputError, SolverWarning
 from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import Nodes
-from probi.objective import Assignment, assign, total_cost
+from probi.objective import Assignment, total_cost
 from probi.solver.lloyd import Lloyd, descend, p_lloyd
+from probi.solver.local_search import SAMPLE_PER_CLUSTER, improve_locally, sample, start_locally
 from probi.solver.options import SolveOptions
 from probi.solver.problem import Problem
 from probi.solver.progress import OnRound, Progress
@@ -41,6 +42,9 @@ START_TOL = 1e-3
 # Problems with no more coordinates than this fit into the cache of a core: each thread works on its own starts.
 # Larger ones are shared by all threads, one start after the other.
 ALONE = 1 << 20
+
+# From this many clusters on, starts and swaps look only at what they change, and one start is enough.
+MANY = 32
 
 # With no more coordinates than this, all ``n_init`` starts are also drawn among realizations: it costs next to nothing.
 SMALL = 1 << 17
@@ -118,7 +122,8 @@ def solve(
     n_clusters : int
         Number of centers; for a summary at most the number it was made for.
     n_init : int, default=None
-        Starts, of which the best is taken further. None: 10, and 1 with ``preset="paper"``.
+        Starts, of which the best is taken further. None: 10, but 1 for 32 clusters and more, where swaps gain more than
+        starts, and 1 with ``preset="paper"``.
     preset : {"default", "paper"}, default=None
         "paper" is P-LLOYD++ as in section 4.4 of the paper. The default tries starts on the nodes' medians, improves
         the best ones by swaps of centers, and finishes on the nodes themselves. None: that of the summary.
@@ -232,7 +237,8 @@ def _solve_nodes(nodes: Nodes, options: SolveOptions, effort: Effort) -> Result:
         raise InputError("All weights are zero: nothing counts, so there is nothing to solve.")
     init = options.initial_centers(nodes)
     chosen = PRESETS[preset]
-    n_init = 1 if init is not None else options.n_init or chosen.n_init
+    n_init = options.n_init or (chosen.n_init if options.n_clusters < MANY else 1)
+    n_init = 1 if init is not None else n_init
     start = Start(options.n_clusters, n_init, init, options.max_iter or chosen.max_iter, options.tol)
     centers, n_iter = chosen.run(nodes, start, effort, generator(options.random_state), options.progress)
     return make_result(nodes, centers, n_iter, keep_order=init is not None)
@@ -252,10 +258,22 @@ def _solve(
     nodes: Nodes, start_with: Start, effort: Effort, rng: np.random.Generator, progress: Progress
 ) -> tuple[Floats, int]:
     """Starts on the nodes' medians, swaps of centers, and last rounds on the nodes themselves."""
-    n_clusters, n_init, init, max_iter, tol = start_with
     problem = Problem.of(nodes)
-    lifted = problem.lifted()
-    alone = lifted.nodes.n_realizations * lifted.nodes.n_features <= ALONE
+    many = start_with.n_clusters >= MANY and start_with.init is None
+    search = _search_locally if many else _search
+    centers = search(problem.lifted(), start_with, effort, rng, progress)
+    n_init, init, max_iter, tol = start_with[1:]
+    known = _on_nodes(problem, centers if init is None else init, max_iter, tol, progress.rounds("nodes"))
+    if init is None and not nodes.is_certain:
+        known = _from_realizations(problem, known, effort, n_init, max_iter, tol, rng, progress)
+    final, n_rounds = known
+    progress.over("nodes", 1, 1, n_rounds, final.cost)
+    return final.centers, n_rounds
+
+
+def _search(lifted: Problem, start_with: Start, effort: Effort, rng: np.random.Generator, progress: Progress) -> Floats:
+    """Try starts, and improve the best ones by swaps that look at all nodes."""
+    n_clusters, n_init, init, max_iter, tol = start_with
     seeds = [int(rng.integers(2**63)) for _ in range(n_init)]
 
     def start(i: int) -> _Candidate:
@@ -267,32 +285,47 @@ def _solve(
         progress.over("start", i + 1, n_init, n_rounds, tried.cost)
         return _Candidate(tried.cost, i, tried.centers)
 
-    starts = sorted(_each(start, n_init, alone, progress), key=lambda candidate: candidate[:2])
+    starts = sorted(_each(start, n_init, lifted, progress), key=lambda candidate: candidate[:2])
     if init is None:
         starts = starts[: effort.n_swapped]
         seeds = [int(rng.integers(2**63)) for _ in starts]
         starts = _each(
             lambda i: _improve_by_swaps(lifted, starts[i], effort, seeds[i], progress, n_init),
             len(starts),
-            alone,
+            lifted,
             progress,
         )
     best = Lloyd(lifted.nodes, min(starts, key=lambda candidate: candidate[:2]).centers)
-    on_round = progress.rounds("nodes")
-    descend(lifted, best, max_iter, tol, on_round)
-    known = _on_nodes(problem, best.centers if init is None else init, max_iter, tol, on_round)
-    if init is None and not nodes.is_certain:
-        known = _from_realizations(problem, known, effort, n_init, max_iter, tol, rng, progress)
-    final, n_rounds = known
-    progress.over("nodes", 1, 1, n_rounds, final.cost)
-    return final.centers, n_rounds
+    descend(lifted, best, max_iter, tol, progress.rounds("nodes"))
+    return best.centers
 
 
-def _each(function: Callable[[int], T], n: int, alone: bool, progress: Progress) -> list[T]:
-    """Call with 0 to n - 1, each call on one thread (``alone``) or one after the other, each on all threads.
+def _search_locally(
+    lifted: Problem, start_with: Start, effort: Effort, rng: np.random.Generator, progress: Progress
+) -> Floats:
+    """Try starts on a sample of the nodes, and improve the best one; each swap looks only at nodes around it."""
+    n_clusters, n_init, tol = start_with.n_clusters, start_with.n_init, start_with.tol
+    seeds = [int(rng.integers(2**63)) for _ in range(n_init)]
+    sampled = sample(lifted, SAMPLE_PER_CLUSTER * n_clusters, rng)
+
+    def start(i: int) -> _Candidate:
+        on_round = progress.rounds("start", i + 1, n_init)
+        tried = start_locally(sampled, n_clusters, np.random.default_rng(seeds[i]), on_round)
+        progress.over("start", i + 1, n_init, 1, tried.cost)
+        return _Candidate(tried.cost, i, tried.centers)
+
+    starts = _each(start, n_init, lifted if n_init > 1 else None, progress)
+    best = min(starts, key=lambda candidate: candidate[:2])
+    on_round = progress.rounds("swaps", best.start + 1, n_init)
+    return improve_locally(lifted, best.centers, rng, tol, on_round).centers
+
+
+def _each(function: Callable[[int], T], n: int, problem: Problem | None, progress: Progress) -> list[T]:
+    """Call with 0 to n - 1, each call on one thread if the problem is small, else one after the other on all threads.
 
     If one fails, or is interrupted, the others stop early.
     """
+    alone = problem is not None and problem.nodes.n_realizations * problem.nodes.n_features <= ALONE
     errors: list[BaseException] = []
 
     def or_stop(i: int, _: int) -> T:
@@ -330,7 +363,7 @@ def _from_realizations(
         centers = seed_as_in_paper(problem.nodes, k, np.random.default_rng(seeds[i]))
         return _on_nodes(problem, centers, max_iter, tol, on_round)
 
-    best = min([known, *_each(start, len(seeds), True, progress)], key=lambda candidate: candidate[0].cost)
+    best = min([known, *_each(start, len(seeds), problem, progress)], key=lambda candidate: candidate[0].cost)
     search = NodeSwaps(problem, best[0].centers, rng, effort.min_gain)
     if not search.gains_at_once():
         return best
@@ -387,11 +420,10 @@ PRESETS = {"default": _Preset(10, 100, _solve), "paper": _Preset(1, 10, _solve_a
 def make_result(nodes: Nodes, centers: Floats, n_iter: int, keep_order: bool) -> Result:
     """Evaluate centers exactly on all nodes, sorted by mass unless ``keep_order``."""
     k = len(centers)
-    if not keep_order:
-        centers = _by_descending_mass(nodes, centers)
-    # Assigned again in this order, not relabelled: the lowest index wins a tie.
     assignment = Assignment(nodes)
     assignment.update(centers, np.zeros(k), exact=True)
+    if not keep_order:
+        centers = _sort_by_mass(nodes, centers, assignment)
     _, spreads, lower = certified_medians(nodes, SPREAD_TOL)
     # Both are upper bounds of the true spread: a center may be better than a median that is exact to 1 %.
     spreads = np.minimum(spreads, assignment.nearest)
@@ -417,17 +449,19 @@ def make_result(nodes: Nodes, centers: Floats, n_iter: int, keep_order: bool) ->
     )
 
 
-def _by_descending_mass(nodes: Nodes, centers: Floats) -> Floats:
-    """Centers in order of descending mass; equal ones by coordinates.
+def _sort_by_mass(nodes: Nodes, centers: Floats, assignment: Assignment) -> Floats:
+    """Centers in order of descending mass, equal ones by coordinates, and the assignment to them.
 
     A node between two centers goes to the first of them, so a new order may change the masses: sort again.
     """
     for _ in range(len(centers)):
-        mass = _sums(assign(nodes, centers), nodes.mass, len(centers))
+        mass = _sums(assignment.labels, nodes.mass, len(centers))
         order = np.lexsort((*centers.T[::-1], -mass))
-        centers = np.ascontiguousarray(centers[order])
         if (order == np.arange(len(order))).all():
             break
+        centers = np.ascontiguousarray(centers[order])
+        assignment.renumber(order)
+        assignment.update(centers, np.zeros(len(centers)), exact=True)
     return centers
 
 

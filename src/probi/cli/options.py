@@ -40,7 +40,11 @@ Clusters = Annotated[
 Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed; the same one gives the same bits.")]
 Starts = Annotated[
     int | None,
-    typer.Option("--n-init", metavar="N", help="Starts of the solver; default 10, or 1 with --preset paper."),
+    typer.Option(
+        "--n-init",
+        metavar="N",
+        help="Starts of the solver; default 10, or 1 for 32 clusters and more or with --preset paper.",
+    ),
 ]
 Folder = Annotated[Path | None, typer.Option("-o", "--output", help="Folder for the results.")]
 Checkpoint = Annotated[

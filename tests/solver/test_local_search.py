@@ -10,7 +10,6 @@ from samples import blobs
 
 from probi import Nodes, SolverWarning, _parallel, expected_cost, solve
 from probi._kernels import local_search as kernels
-from probi._kernels.medians import RELAXATION
 from probi.solver import local_search
 from probi.solver import solve as solver
 from probi.solver.local_search import LocalAssignment, improve_locally, sample, start_locally
@@ -63,7 +62,7 @@ def test_a_swap_lowers_the_cost_and_keeps_its_books(k, d, number):
     before = nodes.mass @ assignment.nearest
     for _ in range(30):
         n_made = kernels.swap_nearby(
-            nodes.points, nodes.mass, np.zeros(200), d, RELAXATION, rng.random((1, 2)), 1e-3 * before, centers,
+            nodes.points, nodes.mass, np.zeros(200), d, rng.random((1, 2)), 1e-3 * before, centers,
             assignment.labels, assignment.nearest, assignment.other,
         )  # fmt: skip
         distances = np.linalg.norm(nodes.points - centers[assignment.labels], axis=1)

@@ -4,6 +4,7 @@ import numpy as np
 
 from probi._kernels._compile import kernel, part
 from probi._kernels.geometry import squared_distance
+from probi._kernels.pull import RELAXATION
 
 # Centers nearest to a new one, whose nodes may join it.
 N_AROUND = 32
@@ -70,14 +71,14 @@ def nearest_centers(centers, neighbors, gaps, start, stop):
 
 
 @kernel
-def swap_nearby(rows, mass, spreads, n_free, relaxation, uniforms, min_gain, centers, labels, nearest, second):
+def swap_nearby(rows, mass, spreads, n_free, uniforms, min_gain, centers, labels, nearest, second):
     """Try swaps of centers, and keep those that lower the cost; look only at nodes around the old and the new center.
 
     A new center is put on a node drawn by its excess cost, and replaces the center whose removal costs least. Both
     change the clusters around them, the region; a few rounds of Lloyd's algorithm inside it, where nodes stay in the
     region, give an upper bound of the cost after the swap. If it is low enough, the region's centers are replaced.
 
-    IN   rows (n, d), mass, spreads (n,), n_free: leading features in which centers move, relaxation of their steps,
+    IN   rows (n, d), mass, spreads (n,), n_free: leading features in which centers move,
          uniforms (n_swaps, 2): random numbers that choose the new centers, min_gain: what a swap must save
     INOUT centers (k, d), labels (n,), nearest (n,), second (n,): distance to the next center
     RETURN number of swaps made
@@ -140,7 +141,6 @@ def swap_nearby(rows, mass, spreads, n_free, relaxation, uniforms, min_gain, cen
             members,
             n_members,
             n_free,
-            relaxation,
             before,
             min_gain,
             moved,
@@ -285,7 +285,7 @@ def _grow_region(change, region, place, n_region, n_most):
 
 @part
 def _settle_region(
-    rows, mass, members, n_members, n_free, relaxation, before, min_gain, moved, n_region, homes, distances,
+    rows, mass, members, n_members, n_free, before, min_gain, moved, n_region, homes, distances,
     others,
 ):  # fmt: skip
     """Rounds of Lloyd's algorithm on some rows and centers alone; return whether they save ``min_gain``.
@@ -343,7 +343,7 @@ def _settle_region(
             length, held = np.sqrt(length), sums[a, d + 1]
             if sums[a, d] > 0.0 and length > held:
                 # Weiszfeld's step, in the form of Vardi and Zhang where mass lies on the center itself.
-                factor = (relaxation if held == 0.0 else 1.0) * (1.0 - held / length) / sums[a, d]
+                factor = (RELAXATION if held == 0.0 else 1.0) * (1.0 - held / length) / sums[a, d]
                 for f in range(n_free):
                     moved[a, f] += factor * sums[a, f]
     return False

@@ -6,7 +6,6 @@ from numpy.typing import NDArray
 from probi import _parallel
 from probi._kernels import candidates
 from probi._kernels import local_search as kernels
-from probi._kernels.medians import RELAXATION
 from probi.nodes import Nodes
 from probi.objective import Assignment
 from probi.solver.lloyd import Lloyd, descend
@@ -80,7 +79,7 @@ def improve_locally(
     while before - cost > BATCH_GAIN * cost:
         before = cost
         kernels.swap_nearby(
-            rows, mass, spreads, problem.n_free, RELAXATION, rng.random((SWAPS_PER_CLUSTER * k, 2)),
+            rows, mass, spreads, problem.n_free, rng.random((SWAPS_PER_CLUSTER * k, 2)),
             SWAP_GAIN * cost / k, centers, labels, nearest, second,
         )  # fmt: skip
         cost = float(np.sum(mass * nearest))

@@ -373,3 +373,50 @@ def test_parts_are_one_set_of_nodes(make, cuts):
     assert found.magnitude == whole.magnitude
     for mine, theirs in zip(certified_medians(found, SPREAD_TOL), certified_medians(whole, SPREAD_TOL), strict=True):
         assert_array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize("m", [1, 3])
+def test_wide_nodes_are_rows_of_a_projection(m):
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(50, m, 200)).astype(np.float32)
+    some = Nodes.from_points(points[:, 0]) if m == 1 else Nodes.from_dense(points)
+    rows, n_columns = importance._rows([some[:20], some[20:]])
+    medians, spreads, _ = certified_medians(some, SPREAD_TOL)
+    columns, factors = importance._projection(200)
+    dense = np.zeros((200, n_columns))
+    for f, c in itertools.product(range(200), range(importance.N_COPIES)):
+        dense[f, columns[f, c]] += factors[f, c]
+    centered = medians - np.median(medians.astype(np.float64), axis=0)
+    scale = rows[0, :n_columns] @ (centered[0] @ dense) / np.sum((centered[0] @ dense) ** 2)
+    assert_allclose(rows[:, :n_columns], scale * (centered @ dense), rtol=1e-9, atol=1e-9)
+    assert np.log2(scale) == pytest.approx(round(np.log2(scale)), abs=1e-9)
+    if m > 1:
+        assert_allclose(rows[:, n_columns], scale * spreads, rtol=1e-9)
+
+
+def test_a_projection_keeps_distances():
+    # Of 2,000 distances 99 % are within 30 %: the standard deviation of a squared one is sqrt(2 / 64), some 18 %.
+    rng = np.random.default_rng(1)
+    some = Nodes.from_points(np.concatenate([rng.normal(size=(1000, 600)), rng.standard_t(2, size=(1000, 600))]))
+    rows, _ = importance._rows([some])
+    pairs = rng.permutation(2000)
+    true = np.linalg.norm(some.points - some.points[pairs], axis=1)
+    projected = np.linalg.norm(rows - rows[pairs], axis=1)
+    ratio = projected / true / np.median(projected / true)
+    assert np.quantile(abs(ratio - 1.0), 0.99) < 0.4
+    assert np.quantile(abs(ratio - 1.0), 0.5) < 0.1
+
+
+@pytest.mark.slow
+def test_costs_of_wide_nodes_are_close():
+    # Clusters that only all 300 features together tell apart, and a few far nodes: costs of a coreset of a tenth.
+    rng = np.random.default_rng(2)
+    middles = 0.3 * rng.normal(size=(8, 300))
+    points = middles[rng.integers(0, 8, 6000)] + 0.2 * rng.normal(size=(6000, 300))
+    points[:5] += 50.0 * rng.normal(size=(5, 300))
+    some = Nodes.from_points(points)
+    for centers in (middles, points[10:18], points[:3]):
+        ratios = [
+            expected_cost(reduced(some, 600, 8, seed), centers) / expected_cost(some, centers) for seed in range(5)
+        ]
+        assert_allclose(ratios, 1.0, atol=0.01)

@@ -39,6 +39,24 @@ def make_rows(medians, spreads, base, scale, rows, start, stop):
 
 
 @kernel
+def project_rows(medians, spreads, base, scale, columns, factors, n_columns, rows, start, stop):
+    """As ``make_rows``, but with each feature added to a few columns.
+
+    IN   columns, factors (d, n_copies): of each feature, the columns and what it is multiplied by
+    OUT  rows (n, n_columns), or one more for the spread, start:stop overwritten
+    """
+    for row in range(start, stop):
+        for c in range(rows.shape[1]):
+            rows[row, c] = 0.0
+        for f in range(medians.shape[1]):
+            x = (np.float64(medians[row, f]) - base[f]) * scale
+            for j in range(columns.shape[1]):
+                rows[row, columns[f, j]] += factors[f, j] * x
+        if rows.shape[1] > n_columns:
+            rows[row, n_columns] = spreads[row] * scale
+
+
+@kernel
 def grow(rows, mass, order, max_cells, features, thresholds, firsts, leaf_of, cell_of):
     """Grow a tree over some rows: first cells, always cutting the one with the largest cost, then leaves inside them.
 

@@ -1,6 +1,7 @@
 """The default reduce: compact cells, an importance per node, a systematic sample, exact masses."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,9 @@ PICKS_PER_CELL = 8
 
 # Nodes whose coordinates determine a typical location.
 N_TYPICAL = 255
+
+# Nodes with more features than this are projected to so many columns, each feature added to a few of them.
+WIDE, N_PROJECTED, N_COPIES = 128, 64, 4
 
 # Rows that a thread passes down the tree at a time.
 ROWS_PER_TASK = 1 << 13
@@ -63,10 +67,10 @@ def reduce(parts: Sequence[Nodes], size: int, n_clusters: int, rng: np.random.Ge
     if len(used) <= size:
         nodes = Nodes.concat(parts)
         return nodes if len(used) == len(nodes) else nodes.take(used)
-    rows = _rows(parts)
+    rows, n_columns = _rows(parts)
     n_cells = max(1, min(CELLS_PER_CLUSTER * n_clusters, size // PICKS_PER_CELL))
     order, cell_offsets, cells = _cells(rows, mass, used, size, n_cells, rng)
-    scores = _importance(rows, mass, parts[0].n_features, order, cell_offsets, cells)
+    scores = _importance(rows, mass, n_columns, order, cell_offsets, cells)
     kept, inclusion = capped_probabilities(scores, size)
     picked = kept.copy()
     if kept.sum() < size:
@@ -89,25 +93,59 @@ def _take(parts: Sequence[Nodes], chosen: Indices, factors: Floats) -> Nodes:
     return Nodes.concat(taken)
 
 
-def _rows(parts: Sequence[Nodes]) -> Floats:
+def _rows(parts: Sequence[Nodes]) -> tuple[Floats, int]:
     """Nodes as rows, relative to a typical location and scaled to at most 1, so that no scale or shift matters.
+
+    Also the number of leading columns that are coordinates. Nodes with many features are projected at random to fewer:
+    distances change little, and rows take less memory than the nodes.
 
     Not float32, although they only decide inclusion probabilities: of two groups 10^9 times as far apart as each is
     wide, one would lose all structure.
     """
     statistics = [certified_medians(part, SPREAD_TOL) for part in parts]
-    medians = np.concatenate([of_part[0] for of_part in statistics])
-    spreads = np.concatenate([of_part[1] for of_part in statistics])
-    n, d = medians.shape
-    base = np.median(medians[:: 1 + n // N_TYPICAL].astype(np.float64), axis=0)
-    pieces = _parallel.ranges(n, 1 + GRAIN // d)
-    largest = max(_parallel.run(kernels.largest_deviation, pieces, medians, base))
-    rows = np.empty((n, d if all(part.is_certain for part in parts) else d + 1))
-    largest = max(largest, float(spreads.max()))
+    offsets, d = np.cumsum([0] + [len(part) for part in parts]), parts[0].n_features
+    n = int(offsets[-1])
+    step = 1 + n // N_TYPICAL
+    typical = [
+        medians[-start % step :: step] for (medians, _, _), start in zip(statistics, offsets, strict=False)
+    ]  # every step-th node of all parts
+    base = np.median(np.concatenate(typical).astype(np.float64), axis=0)
+    tasks = [(i, a, b) for i, part in enumerate(parts) for a, b in _parallel.ranges(len(part), 1 + GRAIN // d)]
+    largest = max(float(spreads.max()) for _, spreads, _ in statistics if len(spreads))
+
+    def deviation(start: int, stop: int) -> float:
+        return max(float(kernels.largest_deviation(statistics[i][0], base, a, b)) for i, a, b in tasks[start:stop])
+
+    pieces = _parallel.ranges(len(tasks), 1)
+    largest = max(largest, *_parallel.run(deviation, pieces))
     # A power of two: scaled data gives scaled rows, to the bit.
     scale = 2.0 ** -np.frexp(largest)[1] if largest > 0.0 else 1.0
-    _parallel.run(kernels.make_rows, pieces, medians, spreads, base, scale, rows)
-    return rows
+    n_columns = d if d <= WIDE else N_PROJECTED
+    rows = np.empty((n, n_columns if all(part.is_certain for part in parts) else n_columns + 1))
+
+    def fill(start: int, stop: int) -> None:
+        for i, a, b in tasks[start:stop]:
+            (medians, spreads, _), of_part = statistics[i], rows[offsets[i] : offsets[i + 1]]
+            if d <= WIDE:
+                kernels.make_rows(medians, spreads, base, scale, of_part, a, b)
+            else:
+                kernels.project_rows(medians, spreads, base, scale, *_projection(d), n_columns, of_part, a, b)
+
+    _parallel.run(fill, pieces)
+    return rows, n_columns
+
+
+@lru_cache(maxsize=4)
+def _projection(n_features: int) -> tuple[NDArray[np.int64], Floats]:
+    """Columns that each feature is added to, and with which factors: a sparse random projection (Kane and Nelson).
+
+    The same for all coresets: rows are compared only with each other.
+    """
+    rng = np.random.default_rng(n_features)
+    shape = (n_features, N_COPIES)
+    block = N_PROJECTED // N_COPIES
+    columns = rng.integers(block, size=shape) + block * np.arange(N_COPIES)
+    return columns, rng.choice([-1.0, 1.0], size=shape) / np.sqrt(N_COPIES)
 
 
 def _cells(

@@ -24,6 +24,9 @@ SAMPLE_PER_CLUSTER = 50
 # Rough centers by which the sample is drawn.
 N_ROUGH = 32
 
+# Rows with at least this many features are read as fast wherever they are.
+LONG_ROW = 64
+
 # Rounds end when they save less than this share of the cost: swaps change more.
 ROUND_TOL, MAX_ROUNDS = 3e-3, 100
 
@@ -70,8 +73,8 @@ def improve_locally(
     """Swap centers until that gains little, then move them until a round saves less than ``tol`` of the cost."""
     nodes, k = problem.nodes, len(centers)
     assignment = LocalAssignment(nodes, centers)
-    # Nodes of a cluster stand together in memory.
-    order = np.argsort(assignment.labels, kind="stable")
+    # Short rows of a cluster stand together in memory; long ones need not, and are not copied.
+    order = np.argsort(assignment.labels, kind="stable") if nodes.n_features < LONG_ROW else slice(None)
     rows, mass, spreads = nodes.points[order], nodes.mass[order], problem.spreads[order]
     labels, nearest, second = assignment.labels[order], assignment.nearest[order], assignment.other[order]
     centers = centers.copy()

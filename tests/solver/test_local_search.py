@@ -15,6 +15,7 @@ from probi.solver import solve as solver
 from probi.solver.local_search import LocalAssignment, improve_locally, sample, start_locally
 from probi.solver.problem import Problem
 from probi.solver.seeding import seed_in_batches
+from probi.validation import frozen
 
 
 def grid(side, n_each, spread=0.05, seed=0):
@@ -62,7 +63,7 @@ def test_a_swap_lowers_the_cost_and_keeps_its_books(k, d, number):
     before = nodes.mass @ assignment.nearest
     for _ in range(30):
         n_made = kernels.swap_nearby(
-            nodes.points, nodes.mass, np.zeros(200), d, rng.random((1, 2)), 1e-3 * before, centers,
+            nodes.points, nodes.mass, frozen(np.zeros(200)), d, rng.random((1, 2)), 1e-3 * before, centers,
             assignment.labels, assignment.nearest, assignment.other,
         )  # fmt: skip
         distances = np.linalg.norm(nodes.points - centers[assignment.labels], axis=1)

@@ -12,6 +12,7 @@ from probi.solver.lloyd import Lloyd, descend
 from probi.solver.problem import Problem, capped_probabilities
 from probi.solver.progress import OnRound, silent
 from probi.solver.seeding import seed_in_batches
+from probi.validation import frozen
 
 Floats = NDArray[np.float64]
 
@@ -75,7 +76,7 @@ def improve_locally(
     assignment = LocalAssignment(nodes, centers)
     # Short rows of a cluster stand together in memory; long ones need not, and are not copied.
     order = np.argsort(assignment.labels, kind="stable") if nodes.n_features < LONG_ROW else slice(None)
-    rows, mass, spreads = nodes.points[order], nodes.mass[order], problem.spreads[order]
+    rows, mass, spreads = (frozen(array[order]) for array in (nodes.points, nodes.mass, problem.spreads))
     labels, nearest, second = assignment.labels[order], assignment.nearest[order], assignment.other[order]
     centers = centers.copy()
     cost, before, n_tried = float(np.sum(mass * nearest)), np.inf, 0

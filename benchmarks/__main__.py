@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from benchmarks import engines, files, kernels, quality, solver, startup, streams
+from benchmarks import engines, files, kernels, quality, shapes, solver, startup, streams
 
 ALL = {
     "startup": startup.main,
@@ -12,6 +12,7 @@ ALL = {
     "solver": solver.main,
     "quality": quality.main,
     "streams": streams.main,
+    "shapes": shapes.main,
     "files": files.main,
     "engines": engines.main,
 }

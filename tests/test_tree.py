@@ -214,7 +214,7 @@ def test_far_from_the_origin_distances_are_the_same():
 
 def walked(inclusion, order, offset, n_picks):
     picked = np.zeros(len(inclusion), bool)
-    tree.walk(np.array(inclusion, float), np.array(order, np.int64), offset, n_picks, picked)
+    tree.systematic_sample(np.array(inclusion, float), np.array(order, np.int64), offset, n_picks, picked)
     return picked
 
 
@@ -261,5 +261,5 @@ def test_each_row_is_picked_as_often_as_its_chance_says():
 
 def test_only_adds_to_what_is_picked_already():
     picked = np.array([False, True, False, False])
-    tree.walk(np.array([0.5, 0.0, 0.25, 0.25]), np.array([0, 2, 3]), 0.6, 1, picked)
+    tree.systematic_sample(np.array([0.5, 0.0, 0.25, 0.25]), np.array([0, 2, 3]), 0.6, 1, picked)
     assert_array_equal(picked, [False, True, True, False])

@@ -19,7 +19,7 @@ class Terminal(io.StringIO):
 @contextlib.contextmanager
 def terminal(monkeypatch, patience=0.05):
     """What a terminal shows; set up inside the test, because pytest puts its own standard error back before it."""
-    monkeypatch.setattr(console, "PATIENCE_SECONDS", patience)
+    monkeypatch.setattr(console, "SHOW_AFTER_SECONDS", patience)
     monkeypatch.setenv("TERM", "xterm")
     with contextlib.redirect_stderr(Terminal()) as found:
         yield found

@@ -57,7 +57,7 @@ import sys, time
 from probi.cli import app, console
 from probi.io.formats import csv_file
 csv_file.BLOCK = 4000
-console.PATIENCE_SECONDS = 0.0
+console.SHOW_AFTER_SECONDS = 0.0
 update = console.Progress.update
 console.Progress.update = lambda *values: (update(*values), time.sleep(0.02))
 sys.exit(app.run(sys.argv[1:]))

@@ -226,7 +226,7 @@ BASIC = ("-k", "2,3", "--n-init", "1", "--layout", "long")
 def stopped_after(monkeypatch, n_batches):
     """Ctrl-C after so many batches."""
     calls = itertools.count(1)
-    monkeypatch.setattr(console.Interrupts, "asked", lambda self: next(calls) == n_batches)
+    monkeypatch.setattr(console.Interrupts, "is_stopped", lambda self: next(calls) == n_batches)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probi.io.recent_ids import Seen
+from probi.io.recent_ids import RecentIds
 
 
 def naive(batches):
@@ -43,9 +43,9 @@ COMPOSITE = [("u", "int64"), ("v", object)]
 )
 @given(batches=st.lists(st.lists(st.integers(-9, 9), max_size=8), max_size=8))
 def test_the_same_as_a_set(make, batches):
-    seen = Seen()
+    seen = RecentIds()
     for batch, back in zip(batches, naive(batches), strict=True):
-        seen = Seen.from_json(json.loads(json.dumps(seen.to_json())))  # as after a stop
+        seen = RecentIds.from_json(json.loads(json.dumps(seen.to_json())))  # as after a stop
         before = seen.copy()
         assert seen.again(make(batch)).tolist() == back
         assert before.again(make(batch)).tolist() == back
@@ -56,15 +56,15 @@ def test_no_two_of_many_ids_are_taken_for_one():
     u, v = (part.ravel() for part in np.mgrid[-200:200, -200:200])
     pairs = np.empty(len(u), [("u", "int64"), ("v", "int64")])
     pairs["u"], pairs["v"] = u, v
-    assert not Seen().again(pairs).any()
-    assert not Seen().again(np.arange(-1000, 1000) / 2).any()
-    assert not Seen().again(np.array([Decimal(-1), Decimal(-2)])).any()
-    assert Seen().again(np.array([0.0, -0.0])).tolist() == [False, True]
+    assert not RecentIds().again(pairs).any()
+    assert not RecentIds().again(np.arange(-1000, 1000) / 2).any()
+    assert not RecentIds().again(np.array([Decimal(-1), Decimal(-2)])).any()
+    assert RecentIds().again(np.array([0.0, -0.0])).tolist() == [False, True]
 
 
 def test_memory_is_bounded_and_the_oldest_are_forgotten():
     most = 1 << 12
-    seen = Seen(most)
+    seen = RecentIds(most)
     for start in range(0, 40 * most, 100):
         assert not seen.again(np.arange(start, start + 100)).any()
         assert sum(map(len, seen._runs)) <= most
@@ -79,19 +79,22 @@ def test_memory_is_bounded_and_the_oldest_are_forgotten():
 def test_ids_are_known_in_another_process():
     """Python's own hashes of texts are others in each process."""
     ids = "np.array(['a', 'bc', 'c', '', 'b\\0', 'b', '\\udcff', b'x', 2.5], object)"
-    code = f"import numpy as np; from probi.io.recent_ids import Seen; s = Seen(); s.again({ids}); print(s.to_json())"
+    code = (
+        "import numpy as np; from probi.io.recent_ids import RecentIds; recent = RecentIds(); "
+        f"recent.again({ids}); print(recent.to_json())"
+    )
     ran = [subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout for _ in range(2)]
     assert ran[0] == ran[1]
 
 
 @pytest.mark.slow
 def test_no_two_of_many_texts_are_taken_for_one():
-    assert not Seen().again(np.array([f"{i}-{j}" for i in range(500) for j in range(500)], object)).any()
-    assert not Seen().again(np.array(["a", "aa", "aaa", "", "ab", "ba"], object)).any()
+    assert not RecentIds().again(np.array([f"{i}-{j}" for i in range(500) for j in range(500)], object)).any()
+    assert not RecentIds().again(np.array(["a", "aa", "aaa", "", "ab", "ba"], object)).any()
 
 
 def test_many_ids_take_little_room():
-    seen = Seen()
+    seen = RecentIds()
     seen.again(np.arange(1_000_000) * 3)
     assert len(json.dumps(seen.to_json())) < 100_000
     seen.again(np.random.default_rng(0).integers(-(2**62), 2**62, 100_000))
@@ -100,5 +103,5 @@ def test_many_ids_take_little_room():
 
 def test_ids_are_not_changed():
     ids = np.array([3, 1, 2])
-    Seen().again(ids)
+    RecentIds().again(ids)
     assert ids.tolist() == [3, 1, 2]

@@ -219,7 +219,7 @@ def test_a_node_that_comes_back(tmp_path, format):
     for on_bad in ("stop", "skip"):
         with pytest.raises(InputError, match=rf"row 7.* {reason}\. {re.escape(advice)}$"):
             read_nodes(path, on_bad=on_bad)
-    *_, last = probi.io.read(path, on_bad="skip").batches(lists_scattered=True)
+    *_, last = probi.io.read(path, on_bad="skip").batches(list_scattered=True)
     assert (last.rejected[0].row, last.counts.rejected) == (7, 1)
     nodes = read_nodes(path, gather=True, weight="weight", probability="probability", on_bad="skip")
     assert nodes.ids.tolist() == ["b", "c"]  # together a has 1.25

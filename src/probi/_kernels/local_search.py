@@ -19,7 +19,7 @@ COVERED = 0.9
 HOPELESS = 2.0
 
 # Rounds after which a swap is judged, and how far it may be behind, in gains of the last round.
-FORESIGHT, PACE = 6, 2.0
+MAX_ROUNDS, MAX_LAG = 6, 2.0
 
 # Rounds of a swap that is already accepted go on as long as each gains this share of what was demanded.
 WORTHWHILE = 0.1
@@ -297,7 +297,7 @@ def _settle_region(
     d = moved.shape[1]
     columns, squared, sums = np.empty((d, n_region)), np.empty(n_region), np.empty((n_region, d + 2))
     last = np.inf
-    for turn in range(FORESIGHT):
+    for turn in range(MAX_ROUNDS):
         cost = 0.0
         for a in range(n_region):
             for f in range(d):
@@ -331,9 +331,9 @@ def _settle_region(
             else:
                 sums[best, d + 1] += mass[row]
         behind = cost - (before - min_gain)
-        if behind < 0.0 and (last - cost < WORTHWHILE * min_gain or turn == FORESIGHT - 1):
+        if behind < 0.0 and (last - cost < WORTHWHILE * min_gain or turn == MAX_ROUNDS - 1):
             return True
-        if behind >= 0.0 and (behind > PACE * (last - cost) or turn == FORESIGHT - 1):
+        if behind >= 0.0 and (behind > MAX_LAG * (last - cost) or turn == MAX_ROUNDS - 1):
             return False
         last = cost
         for a in range(n_region):

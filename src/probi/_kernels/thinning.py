@@ -12,7 +12,7 @@ from probi._kernels.tree import grow
 
 # Realizations whose median is the middle. Bounds of the spread are then within 12 %; with 512 of them 8 %, but nodes of
 # 10,000 realizations took a tenth longer.
-N_LOOKED_AT = 256
+N_SAMPLED = 256
 
 # Equal and near points are merged only up to this many kept ones: the time grows with their square.
 MAX_MERGED = 4096
@@ -55,12 +55,12 @@ class _Tree(NamedTuple):
 def draws_of(sizes: NDArray[Any], n_candidates: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """First draw, and draw after the last, that ``thin`` may use for nodes of these sizes.
 
-    Those before N_LOOKED_AT choose realizations for the middle, the following ones candidates, the last ones which of
+    Those before N_SAMPLED choose realizations for the middle, the following ones candidates, the last ones which of
     these are kept. Small nodes skip the first steps. ``_draw`` uses one per item at most, and none for two of them: an
     item that is cut and joins a second group is the last of the first.
     """
-    last = N_LOOKED_AT + sizes + n_candidates
-    first = np.where(sizes > N_LOOKED_AT, 0, np.where(sizes > n_candidates, N_LOOKED_AT, last))
+    last = N_SAMPLED + sizes + n_candidates
+    first = np.where(sizes > N_SAMPLED, 0, np.where(sizes > n_candidates, N_SAMPLED, last))
     return first, last + np.minimum(sizes, n_candidates) - 2
 
 
@@ -86,7 +86,7 @@ def thin(given, chosen, uniforms, first_uniforms, n_candidates, bounded, kept, s
         longest = max(longest, offsets[chosen[i] + 1] - offsets[chosen[i]])
     radii, groups, along = np.empty(longest), np.empty(longest, np.int64), np.arange(longest)
     middle, following, held = np.zeros((1, d)), np.empty(d), np.empty((3, 3))
-    width = max(N_LOOKED_AT, n_candidates + 1)
+    width = max(N_SAMPLED, n_candidates + 1)
     integers, floats = np.empty((4, width), np.int64), np.empty((3, width))
     rows, order, drawn, leaf_starts = integers[0], integers[1], integers[2], integers[3]
     weights, importance, arrived = floats[0], floats[1], floats[2]
@@ -125,7 +125,7 @@ def thin(given, chosen, uniforms, first_uniforms, n_candidates, bounded, kept, s
         if last - first > n_candidates:
             m, variance = _draw(
                 along[: last - first], probabilities[first:last], radii, n_candidates // 2, spread, total, uniforms,
-                draw + N_LOOKED_AT, held, rows, weights,
+                draw + N_SAMPLED, held, rows, weights,
             )  # fmt: skip
         else:
             for r in range(last - first):
@@ -144,7 +144,7 @@ def thin(given, chosen, uniforms, first_uniforms, n_candidates, bounded, kept, s
             importance[j] = radii[rows[j]]
         n, more = _draw(
             order[:m], weights, importance, max_kept // 2, spread, total, uniforms,
-            draw + N_LOOKED_AT + last - first + n_candidates, held, drawn, arrived,
+            draw + N_SAMPLED + last - first + n_candidates, held, drawn, arrived,
         )  # fmt: skip
         sizes[i] = n
         for j in range(n):
@@ -269,24 +269,24 @@ def _around(points, probabilities, first, last, total, middle, radii, pull):
 def _by_probability(probabilities, first, last, total, uniforms, draw, rows, weights):
     """Stratified sample: one realization from each of equal shares of the probability; all of them if they are few.
 
-    OUT  rows, weights (N_LOOKED_AT,): used entries overwritten
+    OUT  rows, weights (N_SAMPLED,): used entries overwritten
     RETURN their number
     """
     n = 0
-    if last - first <= N_LOOKED_AT:
+    if last - first <= N_SAMPLED:
         for r in range(first, last):
             if probabilities[r] > 0.0:
                 rows[n], weights[n] = r, probabilities[r]
                 n += 1
         return n
     below, r = 0.0, first  # probability of the realizations before r
-    for j in range(N_LOOKED_AT):
-        wanted = (j + uniforms[draw + j]) * total / N_LOOKED_AT
+    for j in range(N_SAMPLED):
+        wanted = (j + uniforms[draw + j]) * total / N_SAMPLED
         while r < last - 1 and below + probabilities[r] <= wanted:
             below += probabilities[r]
             r += 1
         rows[j], weights[j] = r, 1.0
-    return N_LOOKED_AT
+    return N_SAMPLED
 
 
 @part

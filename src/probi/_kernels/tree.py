@@ -115,7 +115,7 @@ def grow(rows, mass, order, max_cells, features, thresholds, firsts, leaf_of, ce
                     features[node], thresholds[node], firsts[node] = feature, threshold, n_nodes
                     n_nodes += 2
             node = max(node + 1, n_before)
-    return _number(firsts, is_cell, leaf_of, cell_of)
+    return _number_leaves(firsts, is_cell, leaf_of, cell_of)
 
 
 @part
@@ -208,7 +208,7 @@ def _cut(rows, mass, order, feature, threshold, node, new, starts, stops):
 
 
 @part
-def _number(firsts, is_cell, leaf_of, cell_of):
+def _number_leaves(firsts, is_cell, leaf_of, cell_of):
     """Number leaves and cells from left to right."""
     waiting = np.empty(firsts.shape[0], np.int64)
     waiting[0] = 0
@@ -318,7 +318,7 @@ def importance(mass, distances, cells, by_mass, by_cost, scores, start, stop):
 
 
 @kernel
-def walk(inclusion, order, offset, n_picks, picked):
+def systematic_sample(inclusion, order, offset, n_picks, picked):
     """Systematic sampling: pick the rows at which the running sum of ``inclusion`` passes offset, offset + 1, ...
 
     IN   inclusion (n,): probabilities that sum to n_picks, none above 1; order (n_used,); offset in [0, 1)

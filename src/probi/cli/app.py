@@ -16,13 +16,13 @@ COMMANDS = ("cluster", "summarize", "merge", "solve", "assign", "evaluate", "inf
 
 # pyarrow imports pandas if it is installed, and Numba SciPy's BLAS and coverage: half a second for nothing, since no
 # command uses them. The engines do.
-NEEDLESS = ("pandas", "scipy", "coverage")
+UNUSED_PACKAGES = ("pandas", "scipy", "coverage")
 
 # Exit code of typer for Ctrl-C.
 INTERRUPTED = 130
 
 
-class _Without:
+class _BlockedImports:
     """Finder of modules that makes imports of some packages fail as if they were not installed.
 
     A None in sys.modules would not do: pyarrow, compiled by Cython, takes it for the module.
@@ -75,7 +75,7 @@ def main() -> None:
     """Run the command line; errors are reported in a sentence, not as a traceback."""
     arguments = sys.argv[1:]
     if not any(argument.startswith("--engine") for argument in arguments):
-        sys.meta_path.insert(0, _Without(NEEDLESS))
+        sys.meta_path.insert(0, _BlockedImports(UNUSED_PACKAGES))
     # Handled like Ctrl-C, so that the last line says that the run was stopped.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     code = run(arguments)

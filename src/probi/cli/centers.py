@@ -36,7 +36,7 @@ def reader_in_space_of(
     if centers.space is None:
         return reader, reader.space.coordinates(centers.coordinates)
     _check_same_space(reader.space, centers.space, name, reading)
-    reader.go_on_in(centers.space)
+    reader.resume_with(centers.space)
     return reader, centers.coordinates
 
 

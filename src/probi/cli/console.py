@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from probi.io.node_assembler import Counts
 
 # A progress bar appears after this time.
-PATIENCE_SECONDS = 1.0
+SHOW_AFTER_SECONDS = 1.0
 
 # Shortest time between two notes, which may change thousands of times per second.
 READABLE_SECONDS = 0.1
@@ -69,7 +69,7 @@ class Progress:
         self._said = 0.0
         self._bar: Any = None
         self._lock = threading.Lock()
-        self._timer = threading.Timer(PATIENCE_SECONDS, self._show)
+        self._timer = threading.Timer(SHOW_AFTER_SECONDS, self._show)
         self._timer.daemon = True
         if shown:
             self._timer.start()
@@ -143,7 +143,7 @@ class Interrupts:
     def __init__(self, console: Console, at_once: bool = False) -> None:
         self._console, self._at_once, self._asked = console, at_once, False
 
-    def asked(self) -> bool:
+    def is_stopped(self) -> bool:
         """Whether Ctrl-C was pressed."""
         return self._asked
 

@@ -140,9 +140,9 @@ def summarize_files(
                 Summary.from_config(config),
                 rejects=rejects,
                 checkpoint=saver,
-                on_going_on=lambda counts: console.say(f"Resuming from {checkpoint}, after {counts.nodes:,} nodes."),
+                on_resume=lambda counts: console.say(f"Resuming from {checkpoint}, after {counts.nodes:,} nodes."),
                 on_batch=lambda batch: bar.update(batch.counts.nodes, batch.fraction),
-                is_stopped=interrupts.asked,
+                is_stopped=interrupts.is_stopped,
             )
         except StoppedError as stop:
             raise StoppedError(f"{stop} {_how_to_resume(checkpoint)}") from None
@@ -163,8 +163,8 @@ def check_counts(console: Console, reader: Reader, counts: Counts, rejects: Path
     try:
         check_left_out(counts, reader.options)
     except InputError as error:
-        raise InputError(f"{_name(reader)}: {error}{_see(rejects)}") from None
-    say_what_was_left_out(console, counts, rejects)
+        raise InputError(f"{_name(reader)}: {error}{_rejects_hint(rejects)}") from None
+    report_left_out(console, counts, rejects)
 
 
 @contextmanager
@@ -182,11 +182,13 @@ def _how_to_resume(checkpoint: Path | None) -> str:
     return f"Rerun the same command to resume from {checkpoint}."
 
 
-def say_what_was_left_out(console: Console, counts: Counts, rejects: Path | None = None) -> None:
+def report_left_out(console: Console, counts: Counts, rejects: Path | None = None) -> None:
     """Report how many rows are in no node, and why; and what was corrected."""
     n_left_out = counts.rows - counts.used
     if n_left_out:
-        console.say(f"Left out {n_left_out:,} of {counts.rows:,} rows: {', '.join(by_kind(counts))}.{_see(rejects)}")
+        console.say(
+            f"Left out {n_left_out:,} of {counts.rows:,} rows: {', '.join(by_kind(counts))}.{_rejects_hint(rejects)}"
+        )
     if counts.absent:
         console.say(f"Treated {counts.absent:,} realizations with a missing value in their lists as absent.")
     if counts.normalized:
@@ -196,7 +198,7 @@ def say_what_was_left_out(console: Console, counts: Counts, rejects: Path | None
         )
 
 
-def _see(rejects: Path | None) -> str:
+def _rejects_hint(rejects: Path | None) -> str:
     return "" if rejects is None else f" See {rejects}, which lists the first {MAX_LISTED:,} of each kind."
 
 

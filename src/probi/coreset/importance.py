@@ -74,7 +74,7 @@ def reduce(parts: Sequence[Nodes], size: int, n_clusters: int, rng: np.random.Ge
     kept, inclusion = capped_probabilities(scores, size)
     picked = kept.copy()
     if kept.sum() < size:
-        kernels.walk(inclusion, order, rng.random(), size - int(kept.sum()), picked)
+        kernels.systematic_sample(inclusion, order, rng.random(), size - int(kept.sum()), picked)
     chosen = np.flatnonzero(picked)
     rest: Floats = np.bincount(cells, np.where(kept, 0.0, mass), len(cell_offsets) - 1).astype(np.float64, copy=False)
     factors = _factors(mass[chosen], cells[chosen], kept[chosen], inclusion[chosen], rest)

@@ -89,7 +89,7 @@ class Guarantee(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Guaranteed(Preset):
+class GuaranteedSampling(Preset):
     """Algorithm 1 over a stream: as many nodes as a guarantee needs."""
 
     name = "theory"

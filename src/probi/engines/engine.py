@@ -211,7 +211,7 @@ def reader_of(source: Any, reading: Mapping[str, Any], space: Space = None) -> R
 
 def _in_space(reader: Reader, space: Space) -> Reader:
     if space is not None:
-        reader.go_on_in(space if isinstance(space, Transform) else Transform.from_json(dict(space)))
+        reader.resume_with(space if isinstance(space, Transform) else Transform.from_json(dict(space)))
     return reader
 
 

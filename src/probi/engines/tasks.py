@@ -14,7 +14,7 @@ from probi.io.node_assembler import MAX_LISTED, Batch, Counts, check_left_out
 from probi.io.options import Options
 from probi.io.passes import Tally, assign_all, summarize
 from probi.io.reader import Reader, ReaderInfo
-from probi.io.recent_ids import Seen
+from probi.io.recent_ids import RecentIds
 from probi.io.rows import Rejected
 from probi.io.splits import Part
 from probi.io.write import empty_assignment_table
@@ -62,7 +62,7 @@ class Summarize:
     def __call__(self, reader: Reader, number: int, part: Part | None = None) -> bytes:
         """Summarize what a reader reads."""
         stats = PartStats()
-        seen: Seen | None = None
+        seen: RecentIds | None = None
 
         def note(batch: Batch) -> None:
             nonlocal seen

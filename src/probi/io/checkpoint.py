@@ -15,7 +15,7 @@ from probi.errors import InputError
 from probi.io.node_assembler import Counts, Position
 from probi.io.options import DEFAULTS
 from probi.io.reader import Reader
-from probi.io.recent_ids import Seen
+from probi.io.recent_ids import RecentIds
 from probi.io.rows import Rejected
 from probi.io.transform import Transform
 from probi.summary import Summary
@@ -35,7 +35,7 @@ class Saved:
     counts: Counts
     space: Transform
     rejected_size: int | None  # None: rows that are left out are not written
-    seen: Seen | None = None  # ids of a long table
+    seen: RecentIds | None = None  # ids of a long table
     fraction: float | None = None  # how much of the input has been read, by bytes, where that is known
 
 
@@ -83,7 +83,7 @@ class Checkpoint:
                 Counts(**state["counts"]),
                 Transform.from_json(state["space"]),
                 state["rejected_size"],
-                Seen.from_json(state["seen"]) if state.get("seen") is not None else None,
+                RecentIds.from_json(state["seen"]) if state.get("seen") is not None else None,
                 state.get("fraction"),
             )
         except InputError:

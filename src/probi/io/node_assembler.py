@@ -15,7 +15,7 @@ from probi.errors import InputError
 from probi.io.formats import load_format
 from probi.io.formats.base import COORDINATES
 from probi.io.options import Options
-from probi.io.recent_ids import Seen
+from probi.io.recent_ids import RecentIds
 from probi.io.row_errors import ErrorKind, LeftOut, RowErrors, add_unread, find_row_errors, valid_range
 from probi.io.rows import FILE, Rejected, Rows, joined
 from probi.nodes import Nodes
@@ -109,7 +109,7 @@ class Batch:
         How much of the input has been read, where that is known.
     edges : tuple of str or None
         In a long table: ids of the first and last row that has one.
-    seen : Seen or None
+    seen : RecentIds or None
         In a long table: the ids up to here, which reveal rows that are not contiguous.
 
     Examples
@@ -132,19 +132,19 @@ class Batch:
     rejected: tuple[Rejected, ...] = ()
     fraction: float | None = None
     edges: tuple[str, str] | None = None
-    seen: Seen | None = None
+    seen: RecentIds | None = None
 
 
 @dataclass
-class Assembly:
+class NodeAssembler:
     """One pass over the files: rows in, whole nodes out."""
 
     reader: Reader
     start: Position
     counts: Counts
     stop: Position | None = None  # start of the first node that is not read
-    lists_scattered: bool = False  # leave out rows that are not contiguous with their node, instead of an error
-    seen: Seen = field(default_factory=Seen)
+    list_scattered: bool = False  # leave out rows that are not contiguous with their node, instead of an error
+    seen: RecentIds = field(default_factory=RecentIds)
     fraction: float | None = None
     id_types: dict[str, str] = field(default_factory=dict)
 
@@ -353,7 +353,7 @@ class Assembly:
         if not len(again):
             return
         sentence = "is not contiguous with the other rows of its node"
-        if not self.lists_scattered:
+        if not self.list_scattered:
             row = int(again[0])
             several = int(rows.where[row]) // FILE > 0 and columns.file is None
             restart = " If ids restart in each file, pass --id-per-file." if several else ""

@@ -16,7 +16,7 @@ from probi.io.node_assembler import Batch, Counts, Position, check_left_out
 from probi.io.options import reading_of
 from probi.io.prefetch import StoppedWaitingError
 from probi.io.reader import Reader
-from probi.io.recent_ids import Seen
+from probi.io.recent_ids import RecentIds
 from probi.io.rows import FILE
 from probi.io.splits import Part
 from probi.io.write import assignment_columns, assignment_table
@@ -35,7 +35,7 @@ def summarize(
     *,
     rejects: Path | None = None,
     checkpoint: Checkpoint | None = None,
-    on_going_on: Callable[[Counts], None] = lambda counts: None,
+    on_resume: Callable[[Counts], None] = lambda counts: None,
     on_batch: Callable[[Batch], None] = lambda batch: None,
     is_stopped: Callable[[], bool] = lambda: False,
     part: Part | None = None,
@@ -47,15 +47,15 @@ def summarize(
     """
     saved = checkpoint.load() if checkpoint is not None else None
     position, counts, rejected_size = part.start if part else Position(), Counts(), 0
-    seen: Seen | None = None
+    seen: RecentIds | None = None
     fraction: float | None = None
     if saved is not None:
         summary, position, counts, seen, fraction = (
             saved.summary, saved.position, saved.counts, saved.seen, saved.fraction
         )  # fmt: skip
-        reader.go_on_in(saved.space, seen)
+        reader.resume_with(saved.space, seen)
         rejected_size = _rejected_size(rejects, saved)
-        on_going_on(counts)
+        on_resume(counts)
     with contextlib.ExitStack() as stack:
         rejected = None if rejects is None else stack.enter_context(Rejects(rejects, rejected_size))
         batches = reader.batches(position, counts, is_stopped, part.stop if part else None)

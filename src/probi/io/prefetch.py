@@ -13,7 +13,7 @@ _END = object()
 
 # Interval at which is_stopped is polled, and how long the thread may take to end.
 POLL_SECONDS = 0.2
-PATIENCE_SECONDS = 2.0
+SHOW_AFTER_SECONDS = 2.0
 
 
 class StoppedWaitingError(Exception):
@@ -69,4 +69,4 @@ def prefetched(items: Iterable[T], is_stopped: Callable[[], bool] = lambda: Fals
             yield item
     finally:
         stop.set()
-        thread.join(timeout=PATIENCE_SECONDS)
+        thread.join(timeout=SHOW_AFTER_SECONDS)

@@ -16,10 +16,10 @@ import pyarrow as pa
 from probi.errors import InputError
 from probi.io.formats import load_format
 from probi.io.formats.base import OpenOptions, TableFile, naming_errors, open_file
-from probi.io.node_assembler import Assembly, Batch, Counts, Position, check_left_out, kind_of_id
+from probi.io.node_assembler import Batch, Counts, NodeAssembler, Position, check_left_out, kind_of_id
 from probi.io.options import Options
 from probi.io.prefetch import prefetched
-from probi.io.recent_ids import Seen
+from probi.io.recent_ids import RecentIds
 from probi.io.rows import FILE
 from probi.io.sources import Source, find_sources
 from probi.io.transform import N_ESTIMATED, SCALES, Transform, read_scale
@@ -156,7 +156,7 @@ class Reader:
         self._first: TableFile | None = None
         plain = OpenOptions(options.delimiter, options.header, options.decimal)
         self._open_options = [plain] * len(self.sources)  # filled in with what is inferred when a file is opened
-        self._seen: Seen | None = None
+        self._seen: RecentIds | None = None
         self.counts = Counts()
         self.schema: Any = None  # of the first file
         self.n_across_files = 0  # nodes whose rows were gathered from several files
@@ -290,7 +290,7 @@ class Reader:
         counts: Counts | None = None,
         is_stopped: Callable[[], bool] = lambda: False,
         stop: Position | None = None,
-        lists_scattered: bool = False,
+        list_scattered: bool = False,
     ) -> Iterator[Batch]:
         r"""Batches of nodes and where they come from, read ahead on another thread.
 
@@ -304,7 +304,7 @@ class Reader:
             Called now and then: whether to stop.
         stop : Position, default=None
             Where to end; a node must begin there. None: at the end of the last file.
-        lists_scattered : bool, default=False
+        list_scattered : bool, default=False
             Name rows of a node that are not contiguous among the rejected ones, instead of raising an error.
 
         Returns
@@ -324,7 +324,7 @@ class Reader:
         (3, (0, 3))
         >>> folder.cleanup()
         """
-        work = Assembly(self, start or Position(), counts or Counts(), stop, lists_scattered)
+        work = NodeAssembler(self, start or Position(), counts or Counts(), stop, list_scattered)
         if start is not None and self._seen is not None:
             work.seen = self._seen.copy()
         return prefetched(self._in_space(self._checked(work.batches())), is_stopped)
@@ -334,11 +334,11 @@ class Reader:
         if self.options.layout is not None or self.columns.layout != "points" or not self.columns.ids:
             yield from batches
             return
-        before, seen = -1, Seen()
+        before, seen = -1, RecentIds()
         for batch in batches:
             files = batch.where // FILE
             for file in np.unique(files).tolist():
-                seen = seen if file == before else Seen()  # another file may count from the start again
+                seen = seen if file == before else RecentIds()  # another file may count from the start again
                 ids = cast(Any, batch.nodes.ids)[files == file]
                 if (again := seen.again(ids)).any():
                     value = ids[again].tolist()[0]
@@ -377,7 +377,7 @@ class Reader:
         """Name of a single column of ids."""
         return self.columns.ids[0] if self.columns.ids else "id"
 
-    def go_on_in(self, space: Transform, seen: Seen | None = None) -> None:
+    def resume_with(self, space: Transform, seen: RecentIds | None = None) -> None:
         """Resume with the transform, scales included, and the ids seen before a stop.
 
         :meta private:

@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 MAX_REMEMBERED = 1 << 22
 
 
-class Seen:
+class RecentIds:
     """The last few million ids, as sorted runs of hashes that are merged like the levels of a summary."""
 
     def __init__(self, max_ids: int = MAX_REMEMBERED) -> None:
         self._runs: list[NDArray[np.int64]] = []
         self._max_ids = max_ids
 
-    def copy(self) -> "Seen":
+    def copy(self) -> "RecentIds":
         """Return an independent copy."""
-        new = Seen(self._max_ids)
+        new = RecentIds(self._max_ids)
         new._runs = list(self._runs)  # a run never changes
         return new
 
@@ -30,7 +30,7 @@ class Seen:
         return [[len(run), _packed(np.diff(run, prepend=0))] for run in self._runs]
 
     @classmethod
-    def from_json(cls, values: Sequence[Sequence[Any]]) -> "Seen":
+    def from_json(cls, values: Sequence[Sequence[Any]]) -> "RecentIds":
         """Ids from :meth:`to_json`."""
         new = cls()
         new._runs = [np.cumsum(_unpacked(length, text)) for length, text in values]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from probi.io.node_assembler import Assembly, Counts, Position
+from probi.io.node_assembler import Counts, NodeAssembler, Position
 from probi.io.reader import Reader
 from probi.io.rows import FILE, Rows, joined
 from probi.tables.columns import Columns
@@ -96,7 +96,7 @@ def _first_node(reader: Reader, ids: Columns, start: Position, boundary: Positio
 
 
 def _rows(reader: Reader, columns: Columns, start: Position) -> Iterator[Rows]:
-    kinds = Assembly(reader, start, Counts())
+    kinds = NodeAssembler(reader, start, Counts())
     for file in range(start.file, len(reader.sources)):
         for chunk in reader.opened(file).chunks(columns, start.row if file == start.file else 0):
             kinds.check_types(chunk.table.schema, file)

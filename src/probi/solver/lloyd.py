@@ -131,17 +131,17 @@ def _paper_medians(lloyd: Lloyd) -> None:
     labels, k = lloyd.assignment.labels, len(lloyd.centers)
     mass = lloyd.nodes.mass
     total = np.bincount(labels, mass, minlength=k)
-    going = total > 0.0
+    active = total > 0.0
     start = lloyd.centers.copy()
     for f, column in enumerate(lloyd.nodes.gravity_centers.T):
-        start[going, f] = np.bincount(labels, mass * column, minlength=k)[going] / total[going]
+        start[active, f] = np.bincount(labels, mass * column, minlength=k)[active] / total[active]
     lloyd.move(start)
     before = earlier = np.full(k, np.inf)
     for step in range(PAPER_STEPS):
         if step >= 2:
-            going &= before <= PAPER_RATIO * earlier
-        if not going.any():
+            active &= before <= PAPER_RATIO * earlier
+        if not active.any():
             break
-        moves = weiszfeld_moves(lloyd.sums()) * going[:, None]
+        moves = weiszfeld_moves(lloyd.sums()) * active[:, None]
         lloyd.move(lloyd.centers + moves)
         earlier, before = before, np.sqrt((moves**2).sum(axis=1))

@@ -36,13 +36,13 @@ class SolveOptions:
         for name in ("n_init", "max_iter"):
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name))
-        share: Any = self.tol
-        if isinstance(share, bool) or not isinstance(share, (int, float, np.number)) or not share >= 0.0:
-            raise InputError(f"tol is {share!r}, but must be a number that is not negative.")
+        tol: Any = self.tol
+        if isinstance(tol, bool) or not isinstance(tol, (int, float, np.number)) or not tol >= 0.0:
+            raise InputError(f"tol is {tol!r}, but must be a number that is not negative.")
         if isinstance(self.init, str):
             raise InputError(
-                f"init is {self.init!r}, but must be centers: an array of shape (n_clusters, n_features). Leave it "
-                "out, and starts are drawn in the manner of k-means++."
+                f"init is {self.init!r}, but must be centers: an array of shape (n_clusters, n_features). Omit "
+                "it to draw starts as k-means++ does."
             )
 
     def initial_centers(self, nodes: Nodes) -> Floats | None:

@@ -59,7 +59,7 @@ class Progress:
         self._stopped = False
 
     @property
-    def is_told(self) -> bool:
+    def has_listener(self) -> bool:
         """Whether anyone listens."""
         return self._on_progress is not None or bool(self._verbose)
 
@@ -67,7 +67,7 @@ class Progress:
         """End every thread at its next report."""
         self._stopped = True
 
-    def tell(self, step: Step) -> None:
+    def report(self, step: Step) -> None:
         """Report a step: ``verbose`` 1 prints it if a part of the work is over, 2 always."""
         if self._stopped:
             raise KeyboardInterrupt
@@ -78,8 +78,8 @@ class Progress:
 
     def rounds(self, what: str, number: int = 1, total: int = 1) -> OnRound:
         """Return a function that reports rounds of a part of the work."""
-        return lambda n_rounds, cost: self.tell(Step(what, number, total, n_rounds, cost, False))
+        return lambda n_rounds, cost: self.report(Step(what, number, total, n_rounds, cost, False))
 
-    def over(self, what: str, number: int, total: int, n_rounds: int, cost: float) -> None:
+    def finish(self, what: str, number: int, total: int, n_rounds: int, cost: float) -> None:
         """Report that a part of the work is done."""
-        self.tell(Step(what, number, total, n_rounds, cost, True))
+        self.report(Step(what, number, total, n_rounds, cost, True))

@@ -41,13 +41,13 @@ START_TOL = 1e-3
 
 # Problems with no more coordinates than this fit into the cache of a core: each thread works on its own starts.
 # Larger ones are shared by all threads, one start after the other.
-ALONE = 1 << 20
+MAX_PER_THREAD = 1 << 20
 
 # From this many clusters on, starts and swaps look only at what they change, and one start is enough.
 MANY = 32
 
 # With no more coordinates than this, all ``n_init`` starts are also drawn among realizations: it costs next to nothing.
-SMALL = 1 << 17
+MAX_FOR_REALIZATION_STARTS = 1 << 17
 
 
 class Effort(NamedTuple):
@@ -255,25 +255,25 @@ class Start(NamedTuple):
 
 
 def _solve(
-    nodes: Nodes, start_with: Start, effort: Effort, rng: np.random.Generator, progress: Progress
+    nodes: Nodes, parameters: Start, effort: Effort, rng: np.random.Generator, progress: Progress
 ) -> tuple[Floats, int]:
     """Starts on the nodes' medians, swaps of centers, and last rounds on the nodes themselves."""
     problem = Problem.of(nodes)
-    many = start_with.n_clusters >= MANY and start_with.init is None
+    many = parameters.n_clusters >= MANY and parameters.init is None
     search = _search_locally if many else _search
-    centers = search(problem.lifted(), start_with, effort, rng, progress)
-    n_init, init, max_iter, tol = start_with[1:]
+    centers = search(problem.lifted(), parameters, effort, rng, progress)
+    n_init, init, max_iter, tol = parameters[1:]
     known = _on_nodes(problem, centers if init is None else init, max_iter, tol, progress.rounds("nodes"))
     if init is None and not nodes.is_certain:
         known = _from_realizations(problem, known, effort, n_init, max_iter, tol, rng, progress)
     final, n_rounds = known
-    progress.over("nodes", 1, 1, n_rounds, final.cost)
+    progress.finish("nodes", 1, 1, n_rounds, final.cost)
     return final.centers, n_rounds
 
 
-def _search(lifted: Problem, start_with: Start, effort: Effort, rng: np.random.Generator, progress: Progress) -> Floats:
+def _search(lifted: Problem, parameters: Start, effort: Effort, rng: np.random.Generator, progress: Progress) -> Floats:
     """Try starts, and improve the best ones by swaps that look at all nodes."""
-    n_clusters, n_init, init, max_iter, tol = start_with
+    n_clusters, n_init, init, max_iter, tol = parameters
     seeds = [int(rng.integers(2**63)) for _ in range(n_init)]
 
     def start(i: int) -> _Candidate:
@@ -282,7 +282,7 @@ def _search(lifted: Problem, start_with: Start, effort: Effort, rng: np.random.G
         centers = seed(lifted, n_clusters, rng, on_round) if init is None else lifted.raised(init)
         tried = Lloyd(lifted.nodes, centers)
         n_rounds = descend(lifted, tried, max_iter, START_TOL, on_round)
-        progress.over("start", i + 1, n_init, n_rounds, tried.cost)
+        progress.finish("start", i + 1, n_init, n_rounds, tried.cost)
         return _Candidate(tried.cost, i, tried.centers)
 
     starts = sorted(_each(start, n_init, lifted, progress), key=lambda candidate: candidate[:2])
@@ -301,17 +301,17 @@ def _search(lifted: Problem, start_with: Start, effort: Effort, rng: np.random.G
 
 
 def _search_locally(
-    lifted: Problem, start_with: Start, effort: Effort, rng: np.random.Generator, progress: Progress
+    lifted: Problem, parameters: Start, effort: Effort, rng: np.random.Generator, progress: Progress
 ) -> Floats:
     """Try starts on a sample of the nodes, and improve the best one; each swap looks only at nodes around it."""
-    n_clusters, n_init, tol = start_with.n_clusters, start_with.n_init, start_with.tol
+    n_clusters, n_init, tol = parameters.n_clusters, parameters.n_init, parameters.tol
     seeds = [int(rng.integers(2**63)) for _ in range(n_init)]
     sampled = sample(lifted, SAMPLE_PER_CLUSTER * n_clusters, rng)
 
     def start(i: int) -> _Candidate:
         on_round = progress.rounds("start", i + 1, n_init)
         tried = start_locally(sampled, n_clusters, np.random.default_rng(seeds[i]), on_round)
-        progress.over("start", i + 1, n_init, 1, tried.cost)
+        progress.finish("start", i + 1, n_init, 1, tried.cost)
         return _Candidate(tried.cost, i, tried.centers)
 
     starts = _each(start, n_init, lifted if n_init > 1 else None, progress)
@@ -325,7 +325,7 @@ def _each(function: Callable[[int], T], n: int, problem: Problem | None, progres
 
     If one fails, or is interrupted, the others stop early.
     """
-    alone = problem is not None and problem.nodes.n_realizations * problem.nodes.n_features <= ALONE
+    one_thread_each = problem is not None and problem.nodes.n_realizations * problem.nodes.n_features <= MAX_PER_THREAD
     errors: list[BaseException] = []
 
     def or_stop(i: int, _: int) -> T:
@@ -337,7 +337,7 @@ def _each(function: Callable[[int], T], n: int, problem: Problem | None, progres
             raise
 
     try:
-        if alone:
+        if one_thread_each:
             return _parallel.run(or_stop, [(i, i + 1) for i in range(n)])
         return [function(i) for i in range(n)]
     except BaseException as error:  # also where this thread was waiting for the others
@@ -355,7 +355,7 @@ def _from_realizations(
     take. Large problems skip the starts. Swaps are tried if one of the first candidates is a gain.
     """
     k = len(known[0].centers)
-    small = problem.nodes.n_realizations * problem.nodes.n_features <= SMALL
+    small = problem.nodes.n_realizations * problem.nodes.n_features <= MAX_FOR_REALIZATION_STARTS
     seeds = [int(rng.integers(2**63)) for _ in range(n_init if small else 0)]
     on_round = progress.rounds("nodes")
 
@@ -379,7 +379,7 @@ def _improve_by_swaps(
     """Improve a start by swaps."""
     search = Swaps(lifted, candidate.centers, np.random.default_rng(seed), effort.min_gain)
     n_tried = search.run(effort.patience, progress.rounds("swaps", candidate.start + 1, n_init))
-    progress.over("swaps", candidate.start + 1, n_init, n_tried, search.cost)
+    progress.finish("swaps", candidate.start + 1, n_init, n_tried, search.cost)
     return _Candidate(search.cost, candidate.start, search.centers)
 
 
@@ -389,17 +389,19 @@ def _on_nodes(problem: Problem, centers: Floats, max_iter: int, tol: float, on_r
 
 
 def _solve_as_in_paper(
-    nodes: Nodes, start_with: Start, effort: Effort, rng: np.random.Generator, progress: Progress
+    nodes: Nodes, parameters: Start, effort: Effort, rng: np.random.Generator, progress: Progress
 ) -> tuple[Floats, int]:
     """P-LLOYD++ (section 4.4), which ignores ``effort``."""
-    n_clusters, n_init, init, max_iter, _ = start_with
+    n_clusters, n_init, init, max_iter, _ = parameters
     best, best_cost, best_rounds = None, np.inf, 0
     for start in range(n_init):
         stream = np.random.default_rng(rng.integers(2**63))
         centers = seed_as_in_paper(nodes, n_clusters, stream) if init is None else init
         centers, n_rounds = p_lloyd(nodes, centers, max_iter, progress.rounds("start", start + 1, n_init))
-        cost = make_result(nodes, centers, n_rounds, keep_order=True).cost if n_init > 1 or progress.is_told else 0.0
-        progress.over("start", start + 1, n_init, n_rounds, cost)
+        cost = (
+            make_result(nodes, centers, n_rounds, keep_order=True).cost if n_init > 1 or progress.has_listener else 0.0
+        )
+        progress.finish("start", start + 1, n_init, n_rounds, cost)
         if cost < best_cost:
             best, best_cost, best_rounds = centers, cost, n_rounds
     assert best is not None

@@ -17,10 +17,10 @@ N_CANDIDATES = 16
 
 # A swap is judged after at most so many rounds: right after it the cost is nearly always higher (as FLS++ observes for
 # k-means), and most that end lower do so within six.
-FORESIGHT = 6
+MAX_ROUNDS = 6
 
 # Gains of successive rounds shrink; a swap further behind than this many times its last gain is abandoned.
-PACE = 2.0
+MAX_LAG = 2.0
 
 
 class Swaps:
@@ -68,12 +68,12 @@ class Swaps:
         centers[leaving] = candidate
         lloyd = Lloyd(self.problem.nodes, centers, self._assignment(column, leaving))
         goal = self.cost * (1.0 - self.min_gain)
-        for _ in range(FORESIGHT):
+        for _ in range(MAX_ROUNDS):
             before = lloyd.cost
             one_round(self.problem, lloyd)
             if lloyd.cost < goal:
                 return lloyd.centers
-            if lloyd.cost - goal > PACE * (before - lloyd.cost):
+            if lloyd.cost - goal > MAX_LAG * (before - lloyd.cost):
                 return None  # too slow to reach the goal
         return None
 

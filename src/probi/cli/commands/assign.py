@@ -39,6 +39,6 @@ def assign(
     reader, coordinates = reader_in_space_of(load_centers(centers, clusters), centers, console, files, reading)
     steps.check_output(output, reader)
     (tally,), counts = steps.assign_reader(console, reader, [coordinates], output)
-    steps.say_what_was_left_out(console, counts)
+    steps.report_left_out(console, counts)
     values = {"n_nodes": tally.n_nodes, "cost": tally.cost, "counts": tally.counts.tolist(), "file": str(output)}
     print_values(values, json, counts)

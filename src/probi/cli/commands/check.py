@@ -35,7 +35,7 @@ def check(
     counts = Counts()
     bad_rows: list[Any] = []
     with console.progress("Checking") as bar, Interrupts(console) as interrupts:
-        for batch in reader.batches(lists_scattered=True):
+        for batch in reader.batches(list_scattered=True):
             counts = batch.counts
             bar.update(counts.nodes, batch.fraction)
             for rejected in batch.rejected:
@@ -51,7 +51,7 @@ def check(
             f"{counts.rows:,} rows: {counts.used:,} good in {counts.nodes:,} nodes, {counts.rejected:,} bad or in a "
             f"bad node, {counts.missing:,} with a missing value, {counts.incomplete:,} in an incomplete group."
         )
-        steps.say_what_was_left_out(console, counts)
+        steps.report_left_out(console, counts)
     if counts.rejected or counts.missing:
         raise typer.Exit(2)
     if counts.nodes == 0:

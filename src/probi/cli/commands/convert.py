@@ -52,5 +52,5 @@ def convert(
 
     columns = reader.columns
     n_nodes = write_nodes(output, nodes(), to, columns.features, columns.weight is not None, reader.id_name)
-    steps.say_what_was_left_out(console, counts)
+    steps.report_left_out(console, counts)
     print_values({"n_nodes": n_nodes, "file": str(output)}, json, counts)

@@ -38,5 +38,5 @@ def evaluate(
         return
     reader, coordinates = reader_in_space_of(given, centers, console, files, reading)
     (tally,), counts = steps.assign_reader(console, reader, [coordinates], None)
-    steps.say_what_was_left_out(console, counts)
+    steps.report_left_out(console, counts)
     print_values({"n_nodes": tally.n_nodes, "cost": tally.cost, "standard_error": 0.0}, json, counts)

@@ -66,7 +66,7 @@ def descend(problem: Problem, lloyd: Lloyd, max_iter: int, tol: float, on_round:
         before = lloyd.cost
         one_round(problem, lloyd)
         on_round(n_rounds, lloyd.cost)
-        if before - lloyd.cost < tol * lloyd.cost:
+        if before - lloyd.cost <= tol * lloyd.cost:  # equal where the cost is 0
             return n_rounds
     return max_iter
 

@@ -342,6 +342,48 @@ def concat_ids(parts: Sequence[Array]) -> Array:
     return np.concatenate(given)
 
 
+# Units of dates that files of summaries can hold.
+DATES = [(unit, 1) for unit in ("D", "s", "ms", "us", "ns")]
+
+
+def plain_ids(ids: Array) -> Array | None:
+    """Ids in one dtype per kind, as readers make them: int64, uint64, float64, bool, str objects, dates as they are.
+
+    None if they are of another kind.
+    """
+    names, kind = ids.dtype.names, ids.dtype.kind
+    if names:
+        fields = {name: plain_ids(ids[name]) for name in names}
+        plain = {name: field for name, field in fields.items() if field is not None}
+        if len(plain) < len(fields):
+            return None
+        out = np.empty(len(ids), [(name, field.dtype) for name, field in plain.items()])
+        for name, field in plain.items():
+            out[name] = field
+        return out
+    if ids.ndim != 1 or kind not in "iufbMOUT":
+        return None
+    if kind in "OUT":
+        texts = ids.astype(object)
+        return texts if _is_text(texts.tolist()) else None
+    if kind in "iu":
+        return ids.astype(np.uint64 if ids.dtype.itemsize == 8 and kind == "u" else np.int64, copy=False)
+    if kind == "M":
+        return ids.astype(ids.dtype.newbyteorder("="), copy=False) if np.datetime_data(ids.dtype) in DATES else None
+    return ids.astype(np.float64 if kind == "f" else bool, copy=False)
+
+
+def _is_text(values: list[Any]) -> bool:
+    """Whether all values are text that can be written to a file: half of a surrogate pair cannot."""
+    if {type(value) for value in values} - {str}:
+        return False
+    try:
+        "".join(values).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _kind_of_ids(ids: Array) -> str:
     if ids.dtype == object:
         kinds = {type(value) for value in ids.tolist()}

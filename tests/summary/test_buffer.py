@@ -31,7 +31,7 @@ def test_nodes_come_out_as_they_went_in(parts, dtype):
     buffer = filled(parts)
     assert len(buffer) == sum(len(part) for part in parts)
     if parts:
-        assert buffer.form == (2, np.dtype(dtype))
+        assert buffer.form == (2, np.dtype(dtype), None)
         assert buffer.nodes() == Nodes.concat(parts)
         assert_array_equal(buffer.nodes().total_probabilities, Nodes.concat(parts).total_probabilities)
 
@@ -66,14 +66,17 @@ def test_the_magnitude_is_that_of_the_nodes_not_of_free_places():
     assert buffer.nodes().magnitude == 3.0
 
 
-def test_ids_are_left_out():
-    assert Buffer.of(Nodes.from_points([[1.0]], ids=["a"])).nodes().ids is None
+def test_ids_come_out_as_they_went_in():
+    some = Nodes.from_points(certain(40).points, ids=np.array([f"n{i}" for i in range(40)], object))
+    buffer = filled([some[i : i + 1] for i in range(40)])
+    assert buffer.form == (2, np.float64, object)
+    assert buffer.nodes() == some
 
 
 def test_the_first_nodes_say_which_dtype_and_how_many_features():
     buffer = Buffer()
     buffer.append(certain(3, d=5, dtype=np.float32))
-    assert buffer.form == (5, np.dtype(np.float32))
+    assert buffer.form == (5, np.dtype(np.float32), None)
     assert buffer.nodes().points.dtype == buffer.nodes().probabilities.dtype == np.float32
 
 

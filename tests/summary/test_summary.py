@@ -138,11 +138,6 @@ def test_the_callers_arrays_may_be_used_again():
     assert reused.coreset() == fresh.coreset()
 
 
-def test_ids_are_not_kept():
-    some = Nodes.from_points(certain(300).points, ids=np.arange(300))
-    assert summarized(some).to_bytes() == summarized(Nodes.from_points(some.points)).to_bytes()
-
-
 # -- how much is kept -------------------------------------------------------------------------------------------------
 
 

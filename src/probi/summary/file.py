@@ -22,7 +22,7 @@ from probi.coreset.paper import PAPER_MEDIANS
 from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.summary.audit import AuditSample, Surroundings
-from probi.summary.buffer import Buffer
+from probi.summary.buffer import Buffer, Form
 from probi.summary.config import SummaryConfig
 from probi.summary.stream import Seal, ShardKey, State, Stream, Totals
 from probi.thinning import ThinningTotals
@@ -35,6 +35,7 @@ from probi.validation import (
     check_probabilities,
     check_weights,
     frozen,
+    plain_ids,
 )
 
 Array = NDArray[Any]
@@ -82,9 +83,12 @@ def window_to_bytes(config: SummaryConfig, window: dict[str, Any], states: Mappi
 
 def _write(header: dict[str, Any], states: Mapping[Any, State]) -> bytes:
     parts = [(period, *part) for period, state in states.items() for part in _parts(state)]
-    entries = [_entry(period, state) for period, state in states.items()]
+    kinds = dict.fromkeys(nodes.ids.dtype for *_, nodes in parts if nodes.ids is not None)
+    # Periods may differ, but a column has one type.
+    id_columns = {kind: f"id_{i}" if i > 1 else "id" for i, kind in enumerate(kinds, 1)}
+    entries = [_entry(period, state, id_columns) for period, state in states.items()]
     text = json.dumps({"format": FORMAT, **header, "summaries": entries})
-    table = pa.table(_columns(parts)).replace_schema_metadata({"probi": text, "checksum": NO_CHECKSUM})
+    table = pa.table(_columns(parts, id_columns)).replace_schema_metadata({"probi": text, "checksum": NO_CHECKSUM})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema, options=COMPRESSED) as writer:
         writer.write_table(table)
@@ -92,12 +96,14 @@ def _write(header: dict[str, Any], states: Mapping[Any, State]) -> bytes:
     return CHECKSUM.sub(b"probi-sha256:" + hashlib.sha256(data).hexdigest().encode(), data)
 
 
-def _entry(period: int | None, state: State) -> dict[str, Any]:
+def _entry(period: int | None, state: State, id_columns: Mapping[Any, str]) -> dict[str, Any]:
     """Header of one summary."""
     parts = list(_parts(state))
+    ids = parts[0][2].ids if parts else None
     return {
         "period": period,
-        "dtype": str(parts[0][2].dtype) if parts else None,  # periods may differ, but a column has one type
+        "dtype": str(parts[0][2].dtype) if parts else None,
+        "ids": None if ids is None else id_columns[ids.dtype],
         "streams": [
             {
                 "key": stream.key._asdict(),
@@ -128,7 +134,7 @@ def _parts(state: State) -> Iterator[tuple[int, int, Nodes]]:
         yield 0, IN_AUDIT, state.audit.nodes
 
 
-def _columns(parts: list[tuple[int | None, int, int, Nodes]]) -> dict[str, pa.Array]:
+def _columns(parts: list[tuple[int | None, int, int, Nodes]], id_columns: Mapping[Any, str]) -> dict[str, pa.Array]:
     if not parts:
         return {}
     *numbers, node_sets = zip(*parts, strict=True)
@@ -138,6 +144,12 @@ def _columns(parts: list[tuple[int | None, int, int, Nodes]]) -> dict[str, pa.Ar
         for name, values, kind in zip(("period", "stream", "level"), numbers, ("i8", "i4", "i4"), strict=True)
         if values[0] is not None
     }
+    for kind, name in id_columns.items():
+        ids = [_ids_to_arrow(nodes.ids) if Form.of(nodes).ids == kind else None for nodes in node_sets]
+        type = next(array.type for array in ids if array is not None)
+        columns[name] = pa.concat_arrays(
+            [pa.nulls(n, type) if array is None else array for n, array in zip(lengths, ids, strict=True)]
+        )
     columns["weight"] = pa.array(np.concatenate([nodes.weights for nodes in node_sets]))
     # Thinned nodes keep the sums from before, which differ from those of their probabilities by rounding.
     columns["total_probability"] = pa.array(np.concatenate([nodes.total_probabilities for nodes in node_sets]))
@@ -161,6 +173,14 @@ def _statistic(nodes: Nodes, i: int, kind: pa.DataType) -> pa.Array:
         return pa.nulls(len(nodes), kind)
     value = statistic[i].astype(np.float64)
     return _points(value) if value.ndim == 2 else pa.array(value)
+
+
+def _ids_to_arrow(ids: Array) -> pa.Array:
+    """Plain ids; several fields become a struct."""
+    names = ids.dtype.names
+    if names is not None:
+        return pa.StructArray.from_arrays([_ids_to_arrow(ids[name]) for name in names], names)
+    return pa.array(np.ascontiguousarray(ids), pa.string() if ids.dtype == object else None)
 
 
 def _points(points: Array) -> pa.Array:
@@ -262,7 +282,7 @@ def _state(table: pa.Table, shared: dict[str, Any], entry: dict[str, Any]) -> St
     for s, level, n_nodes in entry["parts"]:
         check_count("number of a stream", s, least=0)
         check_count("number of nodes", n_nodes, least=0)
-        nodes = _read_nodes(table.slice(start, n_nodes), entry.get("dtype"))
+        nodes = _read_nodes(table.slice(start, n_nodes), entry.get("dtype"), entry.get("ids"))
         _require(len(nodes) == n_nodes, f"a part has {len(nodes)} nodes, not {n_nodes}")
         start += n_nodes
         if level == IN_AUDIT:
@@ -356,7 +376,7 @@ def _audit_sizes(values: list[float]) -> Array:
     return frozen(sizes)
 
 
-def _read_nodes(table: pa.Table, dtype: str | None) -> Nodes:
+def _read_nodes(table: pa.Table, dtype: str | None, id_column: str | None) -> Nodes:
     """Nodes of a table, checked like user data because kernels trust their input."""
     points, probability_lists = _column(table, "points"), _column(table, "probabilities")
     offsets, others = (np.asarray(lists.offsets) for lists in (points, probability_lists))
@@ -375,12 +395,13 @@ def _read_nodes(table: pa.Table, dtype: str | None) -> Nodes:
         stated = as_floats(_numbers(_column(table, "total_probability")), "total probabilities", 1, np.float64)
         _require(np.allclose(stated, totals, rtol=ROUNDING, atol=0.0), "total probabilities do not match the sums")
         totals = stated
+    ids = None if id_column is None else _read_ids(_column(table, id_column))
     return Nodes._trusted(
         points=flat,
         probabilities=probabilities,
         offsets=offsets,
         weights=weights,
-        ids=None,
+        ids=ids,
         total_probabilities=frozen(totals),
         magnitude=check_points(flat, offsets),
         statistics=_read_statistics(table, n_features),
@@ -396,6 +417,26 @@ def _column(table: pa.Table, name: str) -> pa.Array:
 def _numbers(array: pa.Array) -> Array:
     _require(array.null_count == 0 and pa.types.is_floating(array.type), f"a column has {array.type} or nulls in it")
     return np.asarray(array)
+
+
+def _read_ids(array: pa.Array) -> Array:
+    ids = _ids_from_arrow(array)
+    plain = plain_ids(ids)
+    _require(plain is not None and plain.dtype == ids.dtype, f"its ids are {array.type}")
+    return frozen(ids)
+
+
+def _ids_from_arrow(array: pa.Array) -> Array:
+    if not pa.types.is_struct(array.type):
+        missing = array.null_count and not pa.types.is_temporal(array.type)  # NaT is a null
+        _require(not missing, "ids are missing")
+        ids: Array = array.to_numpy(zero_copy_only=False)
+        return ids
+    fields = [_ids_from_arrow(field) for field in array.flatten()]
+    ids = np.empty(len(array), [(field.name, values.dtype) for field, values in zip(array.type, fields, strict=True)])
+    for name, values in zip(ids.dtype.names or (), fields, strict=True):
+        ids[name] = values
+    return ids
 
 
 def _read_statistics(table: pa.Table, n_features: int) -> dict[str, tuple[Array, ...]]:

@@ -19,10 +19,9 @@ from probi.errors import InputError
 from probi.medians import SPREAD_TOL, certified_medians, measured
 from probi.nodes import Nodes
 from probi.summary.audit import AuditSample, Surroundings
-from probi.summary.buffer import Buffer
+from probi.summary.buffer import Buffer, Form
 from probi.summary.config import SummaryConfig
 from probi.thinning import NOTHING_LOST, ThinningTotals
-from probi.validation import frozen
 
 Floats = NDArray[np.float64]
 
@@ -314,9 +313,9 @@ class Stream:
         buffer = Buffer.of(changed.buffer.some(), rescaled)
         return replace(changed, totals=self.totals.scaled(factor), buffer=buffer, surroundings=surroundings)
 
-    def widen(self) -> "Stream":
-        """The same stream in float64."""
-        return self._with_each(widen)
+    def convert(self, form: Form) -> "Stream":
+        """The same stream with its nodes in another form."""
+        return self._with_each(form.convert)
 
     def copy(self) -> "Stream":
         """Copy of the stream with its own buffer; coresets never change and are shared."""
@@ -333,13 +332,13 @@ class Stream:
         )
 
     @property
-    def form(self) -> tuple[int, np.dtype[Any]] | None:
-        """Number of features and dtype of the nodes; None if there are none."""
+    def form(self) -> Form | None:
+        """Form of the nodes; None if there are none."""
         if len(self.buffer):
             return self.buffer.form
         for level in self.levels:
             for coreset in level:
-                return coreset.n_features, coreset.dtype
+                return Form.of(coreset)
         return None
 
 
@@ -353,16 +352,8 @@ class State(NamedTuple):
 
 
 def without_statistics(nodes: Nodes) -> Nodes:
-    """The same nodes without ids and cached statistics, as the buffer returns them."""
-    return Nodes._trusted(**nodes._parts() | {"ids": None, "statistics": {}})
-
-
-def widen(nodes: Nodes) -> Nodes:
-    """The same nodes as float64."""
-    if nodes.dtype == np.float64:
-        return nodes
-    wide = {name: frozen(getattr(nodes, name).astype(np.float64)) for name in ("points", "probabilities")}
-    return Nodes._trusted(**nodes._parts() | wide)
+    """The same nodes without cached statistics, as the buffer returns them."""
+    return Nodes._trusted(**nodes._parts() | {"statistics": {}})
 
 
 def _place(levels: list[list[Nodes]], level: int, coreset: Nodes) -> None:

@@ -21,6 +21,7 @@ from probi.nodes import Nodes
 from probi.objective import check_centers, expected_cost, expected_distances
 from probi.solver.result import Evaluation
 from probi.summary.audit import AuditSample
+from probi.summary.buffer import Form
 from probi.summary.config import AUDIT_SIZE, SummaryConfig
 from probi.summary.stream import (
     ShardKey,
@@ -33,10 +34,9 @@ from probi.summary.stream import (
     first_shard,
     merge_streams,
     sums,
-    widen,
 )
 from probi.thinning import ThinningTotals
-from probi.validation import LARGEST, SMALLEST
+from probi.validation import LARGEST, SMALLEST, frozen, plain_ids
 
 T = TypeVar("T")
 Floats = NDArray[np.float64]
@@ -169,9 +169,12 @@ class Summary:
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def update(self, nodes: Nodes | ArrayLike) -> None:
-        """Read nodes. Nodes that are kept are copied, without their ids.
+        """Read nodes. Nodes that are kept are copied, with their ids.
 
         If it fails or is interrupted, the summary does not change.
+
+        Ids are kept if all nodes of the summary have ids of one kind: whole numbers, numbers, text or dates, or several
+        fields of these. Else they are dropped, for all nodes.
 
         Parameters
         ----------
@@ -185,19 +188,27 @@ class Summary:
         >>> summary.update(probi.Nodes.from_points([[0.0], [1.0], [5.0]]))
         >>> summary.n_nodes, summary.mass
         (3, 3.0)
+
+        With ids:
+
+        >>> summary = probi.Summary(n_clusters=1, random_state=0)
+        >>> summary.update(probi.Nodes.from_points([[0.0], [1.0]], ids=[17, 4]))
+        >>> summary.coreset().ids
+        array([17,  4])
         """
-        nodes = as_nodes(nodes)
+        nodes = _with_plain_ids(as_nodes(nodes))
         with self._lock:
             if len(nodes) == 0:
                 return
             self._cache = {}
             streams, audit = self._state
-            form = self._form
-            if form is not None and form != (nodes.n_features, nodes.dtype):
+            before, new = self._form, Form.of(nodes)
+            if before is not None and before != new:
                 self._check_features(nodes.n_features)
-                if nodes.dtype == np.float64:
-                    streams, audit = _widen_state(streams, audit)
-                nodes = widen(nodes)
+                form = before.joined(new)
+                if form != before:
+                    streams, audit = _convert_state(form, streams, audit)
+                nodes = form.convert(nodes)
             at, stream = _open_stream(streams)
             stream, audit = stream.updated(nodes, audit)
             self._become([*streams[:at], stream, *streams[at + 1 :]], audit)
@@ -205,7 +216,8 @@ class Summary:
     def merge(self, other: Summary) -> Self:
         """Add the nodes that another summary has read, and return this one. The other does not change.
 
-        The result is the same for any order of merges, to the byte. Neighboring shards are merged into one coreset as
+        The result is the same for any order of merges, to the byte; as in :meth:`update`, ids are dropped unless all
+        nodes have ids of one kind. Neighboring shards are merged into one coreset as
         soon as a group of them is complete, so many shards need no more memory than one, except for gaps.
 
         Parameters
@@ -233,8 +245,9 @@ class Summary:
         with self._lock:
             self._check_fits(theirs)
             states = [self._state, theirs._state]
-            if None not in (self._form, theirs._form) and self.dtype != theirs.dtype:
-                states = [_widen_state(*state) for state in states]
+            form, other_form = self._form, theirs._form
+            if form is not None and other_form is not None and form != other_form:
+                states = [_convert_state(form.joined(other_form), *state) for state in states]
             (mine, audit), (more, other_audit) = states
             self._become(*merge_streams([*mine, *more], audit.joined(other_audit)))
             self.about = {
@@ -473,7 +486,7 @@ class Summary:
         return self._totals()[1].moved
 
     @property
-    def _form(self) -> tuple[int, np.dtype[Any]] | None:
+    def _form(self) -> Form | None:
         for stream in self._streams:
             form = stream.form
             if form is not None:
@@ -483,12 +496,12 @@ class Summary:
     @property
     def n_features(self) -> int | None:
         """Dimension of the space; None before the first node."""
-        return None if self._form is None else self._form[0]
+        return None if self._form is None else self._form.n_features
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
         """float32, or float64 after the first such node; None before the first node."""
-        return None if self._form is None else self._form[1]
+        return None if self._form is None else self._form.dtype
 
     def __repr__(self) -> str:
         kind = self._config.coresets.description
@@ -722,6 +735,14 @@ def _open_stream(streams: list[Stream]) -> tuple[int, Stream]:
     return len(streams), Stream(ShardKey(first_shard(first, config.fan_in), 0, generation, first.seed), config)
 
 
-def _widen_state(streams: list[Stream], audit: AuditSample) -> tuple[list[Stream], AuditSample]:
-    """The same state in float64."""
-    return [stream.widen() for stream in streams], audit.with_nodes(widen)
+def _with_plain_ids(nodes: Nodes) -> Nodes:
+    """The same nodes with ids of one dtype per kind; without them if they are of no kind that is kept."""
+    if nodes.ids is None:
+        return nodes
+    ids = plain_ids(nodes.ids)
+    return Nodes._trusted(**nodes._parts() | {"ids": None if ids is None else frozen(ids)})
+
+
+def _convert_state(form: Form, streams: list[Stream], audit: AuditSample) -> tuple[list[Stream], AuditSample]:
+    """The same state with its nodes in another form."""
+    return [stream.convert(form) for stream in streams], audit.with_nodes(form.convert)

@@ -148,7 +148,8 @@ class Window:
         Parameters
         ----------
         nodes : Nodes or array-like
-            Nodes that are kept are copied, without their ids; arrays as in :func:`probi.solve`.
+            Nodes that are kept are copied, with their ids as in :meth:`Summary.update`; arrays as in
+            :func:`probi.solve`.
         time : number, datetime, datetime64, or array of shape (n_nodes,)
             One time for all, or one per node, in the order of arrival. Dates without a time zone are UTC.
 

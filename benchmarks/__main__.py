@@ -4,13 +4,12 @@ import os
 import sys
 from pathlib import Path
 
-from benchmarks import engines, files, kernels, quality, shapes, solver, startup, streams
+from benchmarks import engines, files, kernels, shapes, solver, startup, streams
 
 ALL = {
     "startup": startup.main,
     "kernels": kernels.main,
     "solver": solver.main,
-    "quality": quality.main,
     "streams": streams.main,
     "shapes": shapes.main,
     "files": files.main,

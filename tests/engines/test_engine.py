@@ -40,6 +40,7 @@ def test_both_passes_over_tables(layout):
     nodes, frame = as_nodes(plain), partitions(plain, layout, columns_of(plain, layout))
     summary = Here().summarize(frame, 3, {"random_state": 0} | options_of(layout))
     assert summary.n_nodes == len(nodes)
+    assert_array_equal(summary.coreset().ids, nodes.ids)
     assert summary.evaluate(CENTERS).cost == pytest.approx(expected_cost(nodes, CENTERS), rel=1e-12)
     found = Here().assign(frame, CENTERS, options_of(layout), None, 1)
     assert_array_equal(found["cluster"], probi.assign(nodes, CENTERS))

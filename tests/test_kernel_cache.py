@@ -52,9 +52,13 @@ def output(process):
     return out
 
 
-def test_a_change_in_what_a_kernel_calls_is_noticed(tmp_path):
-    package = tmp_path / "src" / "probi"
-    shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__", "data"))
+@pytest.fixture
+def package(tmp_path):
+    """A copy of the sources, which a test may change."""
+    return shutil.copytree(SOURCE, tmp_path / "src" / "probi", ignore=shutil.ignore_patterns("__pycache__", "data"))
+
+
+def test_a_change_in_what_a_kernel_calls_is_noticed(package, tmp_path):
     assert json.loads(output(start(VARIANCES, tmp_path / "cache", package))) == [[1.0, 0.0], 1]
     assert json.loads(output(start(VARIANCES, tmp_path / "cache", package))) == [[1.0, 0.0], 0]
     helper = package / "_kernels" / "geometry.py"  # not the file of the kernel
@@ -67,9 +71,15 @@ def test_a_change_in_what_a_kernel_calls_is_noticed(tmp_path):
 
 def test_processes_that_start_together_compile_a_kernel_once(tmp_path):
     together = [start(VARIANCES, tmp_path) for _ in range(3)]
-    misses = [json.loads(output(process))[1] for process in together]
-    assert sorted(misses) == [0, 0, 1]
+    assert sorted(json.loads(output(process)) for process in together) == [[[1.0, 0.0], n] for n in (0, 0, 1)]
     assert not list(tmp_path.rglob("*.lock"))
+
+
+def test_a_process_without_a_place_for_the_cache_compiles_for_itself(package, monkeypatch):
+    (package / "_kernels" / "__pycache__").touch()  # a file: where Numba would put it else
+    monkeypatch.setenv("HOME", "/proc/nowhere")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert json.loads(output(start(VARIANCES, "/proc/nowhere", package))) == [[1.0, 0.0], 1]
 
 
 def test_bits_do_not_depend_on_who_compiled(tmp_path):

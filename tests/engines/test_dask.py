@@ -429,29 +429,6 @@ def test_what_is_sent_are_summaries(folder, monkeypatch):
 # -- processes --------------------------------------------------------------------------------------------------------
 
 
-def test_workers_share_a_new_cache_of_kernels(tmp_path):
-    """Several processes compile into one folder at the same time, and all of them get the right answer."""
-    code = "import probi, numpy as np; print(probi.expected_cost(probi.Nodes.from_points(np.eye(4)), np.zeros((1, 4))))"
-    env = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
-    runs = [
-        subprocess.Popen([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, text=True) for _ in range(3)
-    ]
-    assert [run.communicate()[0].strip() for run in runs] == ["4.0"] * 3
-    assert any(tmp_path.rglob("*.nbi"))
-
-
-def test_a_worker_without_a_place_for_the_cache_works():
-    code = (
-        "import dask.array as da\n"
-        "from probi.engines import dask as on_dask\n"
-        "print(on_dask.summarize(da.ones((8, 2), chunks=(2, 2)), 1).n_nodes)"
-    )
-    env = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
-    env |= {"NUMBA_CACHE_DIR": "/proc/nowhere", "HOME": "/proc/nowhere"}
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
-    assert done.stdout.strip() == "8", done.stderr[-500:]
-
-
 def test_kernels_in_many_threads_of_a_worker_at_once():
     rng = np.random.default_rng(0)
     parts = [Nodes.from_dense(rng.normal(size=(2000, 5, 3))) for _ in range(8)]

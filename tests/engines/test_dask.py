@@ -35,6 +35,8 @@ from probi.engines import dask as on_dask  # noqa: E402
 pytestmark = pytest.mark.dask
 
 SETTINGS = {"size": 40, "random_state": 5}
+N_FILES = 8
+N_PARTS = 3 * N_FILES
 
 
 def cluster(n_workers, threads=1):
@@ -263,14 +265,14 @@ def test_estimator_of_files_and_of_frames_in_any_order(tmp_path):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """32 files of groups of ten rows, which do not end where row groups do."""
+    """Files of groups of ten rows, which do not end where row groups do: each three parts, merged in three rounds."""
     rng = np.random.default_rng(1)
     folder = tmp_path_factory.mktemp("files")
-    middles = 10 * rng.normal(size=(30, 5))
-    for i in range(32):
-        owner = np.repeat(rng.integers(30, size=200), 10)
-        points = (middles[owner] + rng.normal(size=(2000, 5))).astype(np.float32)
-        write(folder / f"{i:02}.parquet", {f"x{j}": points[:, j] for j in range(5)}, step=999)
+    middles = 10 * rng.normal(size=(10, 5))  # as many as are solved for: one optimum
+    for i in range(N_FILES):
+        owner = np.repeat(rng.integers(10, size=800), 10)
+        points = (middles[owner] + rng.normal(size=(8000, 5))).astype(np.float32)
+        write(folder / f"{i:02}.parquet", {f"x{j}": points[:, j] for j in range(5)}, step=3999)
     return folder
 
 
@@ -282,7 +284,7 @@ def test_the_same_bytes_whoever_does_the_work(folder, client, other):
     seen = []
     first = summarized(folder, client=client, on_part=lambda n_done, n: seen.append((n_done, n)))
     assert first.n_nodes == 6400
-    assert seen == [(i + 1, 32 * 3) for i in range(32 * 3)]
+    assert seen == [(i + 1, N_PARTS) for i in range(N_PARTS)]
     assert summarized(folder, client=other).to_bytes() == first.to_bytes()
     for scheduler in ("threads", "synchronous"):
         with dask.config.set(scheduler=scheduler):
@@ -314,7 +316,7 @@ def test_covertype_in_32_partitions(data_file, client, other, tmp_path):
 
 
 def test_parts_that_finish_in_another_order_give_the_same_bytes(folder, client):
-    paths = sorted(folder.iterdir())[:9]
+    paths = sorted(folder.iterdir())
     slow = [dask.delayed(_late)(path.read_bytes(), i) for i, path in enumerate(paths)]
     meta = _frame(paths[0].read_bytes()).iloc[:0]
     frames = dd.from_delayed([dask.delayed(_frame)(data) for data in slow], meta=meta)
@@ -337,7 +339,7 @@ def _frame(data):
 def test_the_active_client_tells_of_progress_too(folder, client):
     seen = []
     summarized(folder, on_part=lambda *counts: seen.append(counts))
-    assert len(seen) == 32 * 3
+    assert len(seen) == N_PARTS
 
 
 def test_after_an_error_the_rest_is_not_computed(client, tmp_path):
@@ -375,22 +377,23 @@ def test_a_long_frame_on_a_client_that_is_not_the_default_one(client, other):
     assert found.about["counts"]["rows"] == len(table)
 
 
-def test_a_killed_worker_changes_nothing(folder):
-    expected = summarized(folder)
-    with cluster(2) as workers, distributed.Client(workers, set_as_default=False) as client:
-        pids = list(client.run(os.getpid).values())
-        killed = []
+def test_a_killed_worker_changes_nothing(folder, client):
+    with dask.config.set(scheduler="threads"):
+        expected = summarized(folder)
+    pids = list(client.run(os.getpid).values())
+    killed = []
 
-        def kill(n_done, n_parts):
-            if n_done >= n_parts // 4 and not killed:
-                killed.append(pids[0])
-                os.kill(pids[0], signal.SIGKILL)
+    def kill(n_done, n_parts):
+        if n_done >= n_parts // 4 and not killed:
+            killed.append(pids[0])
+            os.kill(pids[0], signal.SIGKILL)
 
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found = summarized(folder, client=client, on_part=kill)
-        assert killed
-        assert pids[0] not in client.run(os.getpid).values()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = summarized(folder, client=client, on_part=kill)
+        client.wait_for_workers(2)  # another one in its place, for the tests that follow
+    assert killed
+    assert pids[0] not in client.run(os.getpid).values()
     assert found.to_bytes() == expected.to_bytes()
 
 
@@ -420,10 +423,9 @@ def test_what_is_sent_are_summaries(folder, monkeypatch):
     monkeypatch.setattr(on_dask, "merge", measured)
     with dask.config.set(scheduler="synchronous"):
         final = len(summarized(folder).to_bytes())
-    n_parts = 32 * 3
-    assert len(sizes) > n_parts // 4
+    assert len(sizes) > N_PARTS // 4
     assert max(map(len, sizes)) <= 4
-    assert max(map(sum, sizes)) <= final * np.log2(n_parts)
+    assert max(map(sum, sizes)) <= final * np.log2(N_PARTS)
 
 
 # -- processes --------------------------------------------------------------------------------------------------------

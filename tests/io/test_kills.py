@@ -146,7 +146,7 @@ def test_an_interrupt_while_a_pipe_says_nothing(tmp_path):
     """The reading thread waits for bytes that never come; Ctrl-C saves what came and ends the command all the same."""
     saved = tmp_path / "run.probi"
     process = start(["cluster", "-", "-k", "2", "--checkpoint", str(saved)], stdin=subprocess.PIPE)
-    process.stdin.write("x,y\n" + "1,2\n3,5\n" * 600_000)  # more than a block, so that a part of it is parsed
+    process.stdin.write("x,y\n" + "1,2\n3,5\n" * 6_000)  # more than a block, so that a part of it is parsed
     process.stdin.flush()
     try:
         assert process.stderr.readline().startswith("standard input: layout points")
@@ -156,7 +156,7 @@ def test_an_interrupt_while_a_pipe_says_nothing(tmp_path):
         said = process.stderr.read()
         assert re.search(r"Stopped after [1-9][\d,]* nodes", said)
         assert "Fatal" not in said
-        assert Summary.load(saved).n_nodes > 1_000_000
+        assert Summary.load(saved).n_nodes > 10_000
     finally:
         process.kill()
         process.communicate()

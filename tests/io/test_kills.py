@@ -76,7 +76,7 @@ def stamp(path):
 def data(tmp_path_factory):
     """A file, and what an uninterrupted run makes of it."""
     folder = tmp_path_factory.mktemp("whole")
-    columns = columns_of(some_nodes("long", n=2500), "long")
+    columns = columns_of(some_nodes("long", n=1000), "long")
     for row in range(7, len(columns["x0"]), 500):
         columns["x0"][row] = float("inf")
     path = write(folder / "x.csv", columns)
@@ -89,7 +89,7 @@ def test_kills_at_random_moments(data, tmp_path):
     checkpoint = tmp_path / "run.probi"
     draw = random.Random(0)
     for _ in range(4):
-        process = start(arguments(path, tmp_path), pause=0.02)
+        process = start(arguments(path, tmp_path), pause=0.05)
         before = stamp(checkpoint)
         wait_for(lambda before=before, process=process: stamp(checkpoint) != before or process.poll() is not None)
         time.sleep(draw.uniform(0, 0.1))
@@ -106,7 +106,7 @@ def test_kills_at_random_moments(data, tmp_path):
 def test_one_interrupt_stops_after_the_batch(data, tmp_path, number):
     path, expected = data
     checkpoint = tmp_path / "run.probi"
-    process = start(arguments(path, tmp_path), pause=0.02)
+    process = start(arguments(path, tmp_path), pause=0.05)
     wait_for(checkpoint.exists)
     process.send_signal(number)
     ran = end(process)

@@ -1,6 +1,7 @@
 """probi on a standalone Spark cluster on this machine: a master and two workers, one of which is killed."""
 
 import os
+import shlex
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from commands import probi as probi_command
 from commands import probi_process
-from engines.spark_sessions import Cluster, answer, need_spark, save_summaries, wait_until
+from engines.spark_sessions import SETTINGS, Cluster, answer, need_spark, save_summaries, wait_until
 from samples import blobs
 from table_files import columns_of, some_nodes, write
 
@@ -112,6 +113,8 @@ def test_the_command_line_writes_the_same_folder(cluster, capsys, tmp_path):
     here = probi_command(capsys, *settings, "-o", tmp_path / "here")
     # A cluster's own Python is asked for by the usual variable; a driver that is elsewhere has its address.
     environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    conf = [word for name, value in SETTINGS.items() for word in ("--conf", f"{name}={value}")]
+    environment["PYSPARK_SUBMIT_ARGS"] = shlex.join([*conf, "pyspark-shell"])
     elsewhere = ("--engine", "spark", "--workers", cluster.address)
     there = probi_process(*settings, "-o", tmp_path / "there", *elsewhere, env=environment, timeout=400)
     assert cluster.address in there.err

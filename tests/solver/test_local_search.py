@@ -80,7 +80,7 @@ def test_swaps_repair_what_rounds_cannot():
     best = expected_cost(nodes, centers)
     centers[0] = centers[48] + 0.01
     assert expected_cost(nodes, centers) > 1.3 * best
-    improved = improve_locally(Problem.of(nodes), centers, np.random.default_rng(0), 1e-4)
+    improved = improve_locally(Problem.of(nodes), centers, np.random.default_rng(0), 1e-4, local_search.QUICK)
     assert expected_cost(nodes, improved.centers) <= best
 
 

@@ -20,7 +20,15 @@ from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import Nodes
 from probi.objective import Assignment, total_cost
 from probi.solver.lloyd import Lloyd, descend, p_lloyd
-from probi.solver.local_search import SAMPLE_PER_CLUSTER, improve_locally, sample, start_locally
+from probi.solver.local_search import (
+    QUICK,
+    SAMPLE_PER_CLUSTER,
+    THOROUGH,
+    LocalEffort,
+    improve_locally,
+    sample,
+    start_locally,
+)
 from probi.solver.options import SolveOptions
 from probi.solver.problem import Problem
 from probi.solver.progress import OnRound, Progress
@@ -51,11 +59,15 @@ MAX_FOR_REALIZATION_STARTS = 1 << 17
 
 
 class Effort(NamedTuple):
-    """How long swaps are tried: on how many of the best starts, for which gain, and how many may fail in a row."""
+    """How long swaps are tried: on how many of the best starts, for which gain, and how many may fail in a row.
+
+    ``local`` says the same for many clusters.
+    """
 
     n_swapped: int
     min_gain: float
     patience: int
+    local: LocalEffort
 
     @classmethod
     def for_nodes(cls, n_clusters: int) -> Effort:
@@ -64,12 +76,12 @@ class Effort(NamedTuple):
         On Covertype swaps lead two starts to one solution: more starts gain little, one alone is at times 0.3 % above
         the best known cost. Twice the patience took half as long again and gained nothing.
         """
-        return cls(n_swapped=2, min_gain=1e-5, patience=6 + n_clusters // 4)
+        return cls(n_swapped=2, min_gain=1e-5, patience=6 + n_clusters // 4, local=THOROUGH)
 
     @classmethod
     def for_coreset(cls, n_clusters: int) -> Effort:
         """Less: the coreset's own error, some 0.3 % of the cost, hides the last tenths of a per mille."""
-        return cls(n_swapped=1, min_gain=1e-4, patience=3 + n_clusters // 8)
+        return cls(n_swapped=1, min_gain=1e-4, patience=3 + n_clusters // 8, local=QUICK)
 
 
 class _Candidate(NamedTuple):
@@ -317,7 +329,7 @@ def _search_locally(
     starts = _each(start, n_init, lifted if n_init > 1 else None, progress)
     best = min(starts, key=lambda candidate: candidate[:2])
     on_round = progress.rounds("swaps", best.start + 1, n_init)
-    return improve_locally(lifted, best.centers, rng, tol, on_round).centers
+    return improve_locally(lifted, best.centers, rng, tol, effort.local, on_round).centers
 
 
 def _each(function: Callable[[int], T], n: int, problem: Problem | None, progress: Progress) -> list[T]:

@@ -128,7 +128,7 @@ def test_estimators_say_what_goes_where(Model, n_clusters, X, match):
 
 def test_a_name_is_no_init():
     for call in (lambda: probi.solve(X2, 2, init="k-means++"), lambda: probi.PLloyd(2, init="k-means++").fit(X2)):
-        with pytest.raises(InputError, match=r"init is 'k-means\+\+', but must be centers.*Leave it out"):
+        with pytest.raises(InputError, match=r"init is 'k-means\+\+', but must be centers.*Omit it"):
             call()
 
 

@@ -160,7 +160,7 @@ def cells():
     X = _clustered(400, 2)
     nodes = probi.Nodes.from_points(X)
     rng = np.random.default_rng(0)
-    rows = importance._rows([nodes])
+    rows, _ = importance._rows([nodes])
     _, _, cell_of = importance._cells(rows, nodes.mass, np.arange(len(X)), 64, 8, rng)
     chosen = importance.reduce([nodes], 64, 2, np.random.default_rng(0))
     made, (left, right) = figure(5.8, 2.9, columns=2, sharex=True, sharey=True)

@@ -69,7 +69,7 @@ def test_the_magnitude_is_that_of_the_nodes_not_of_free_places():
 def test_ids_come_out_as_they_went_in():
     some = Nodes.from_points(certain(40).points, ids=np.array([f"n{i}" for i in range(40)], object))
     buffer = filled([some[i : i + 1] for i in range(40)])
-    assert buffer.form == (2, np.float64, object)
+    assert buffer.form == (2, np.float64, "object")
     assert buffer.nodes() == some
 
 

@@ -96,7 +96,8 @@ def test_the_split_into_batches_and_the_dtype_of_a_kind_do_not_matter(data):
     assert summary.coreset().ids.dtype == expected.coreset().ids.dtype
 
 
-ANY = [None, *OF_NO_KIND, *(ids[0] for ids in KINDS.values())]
+# Not the two whose last id is the odd one: without it they are text.
+ANY = [None, *OF_NO_KIND[:5], *OF_NO_KIND[7:], *(ids[0] for ids in KINDS.values())]
 
 
 @pytest.mark.slow

@@ -13,16 +13,19 @@ Array = NDArray[Any]
 
 
 class Form(NamedTuple):
-    """What all nodes of a summary have in common; ``ids`` is the dtype of their ids, None if they have none."""
+    """What all nodes of a summary have in common; ``ids`` names the dtype of their ids, None if they have none.
+
+    Its name, because NumPy's float64 equals None.
+    """
 
     n_features: int
     dtype: np.dtype[Any]
-    ids: np.dtype[Any] | None
+    ids: str | None
 
     @classmethod
     def of(cls, nodes: Nodes) -> "Form":
         """Form of some nodes."""
-        return cls(nodes.n_features, nodes.dtype, None if nodes.ids is None else nodes.ids.dtype)
+        return cls(nodes.n_features, nodes.dtype, None if nodes.ids is None else str(nodes.ids.dtype))
 
     def joined(self, other: "Form") -> "Form":
         """Form that the nodes of both can take: the wider dtype, and ids if both have ids of one dtype."""
@@ -66,7 +69,7 @@ class Buffer:
     @property
     def form(self) -> Form:
         """Form of the nodes, if there are any."""
-        return Form(self._points.shape[1], self._points.dtype, None if self._ids is None else self._ids.dtype)
+        return Form(self._points.shape[1], self._points.dtype, None if self._ids is None else str(self._ids.dtype))
 
     @property
     def thinning(self) -> ThinningTotals:

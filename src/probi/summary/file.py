@@ -83,7 +83,7 @@ def window_to_bytes(config: SummaryConfig, window: dict[str, Any], states: Mappi
 
 def _write(header: dict[str, Any], states: Mapping[Any, State]) -> bytes:
     parts = [(period, *part) for period, state in states.items() for part in _parts(state)]
-    kinds = dict.fromkeys(nodes.ids.dtype for *_, nodes in parts if nodes.ids is not None)
+    kinds = dict.fromkeys(Form.of(nodes).ids for *_, nodes in parts if nodes.ids is not None)
     # Periods may differ, but a column has one type.
     id_columns = {kind: f"id_{i}" if i > 1 else "id" for i, kind in enumerate(kinds, 1)}
     entries = [_entry(period, state, id_columns) for period, state in states.items()]
@@ -99,11 +99,11 @@ def _write(header: dict[str, Any], states: Mapping[Any, State]) -> bytes:
 def _entry(period: int | None, state: State, id_columns: Mapping[Any, str]) -> dict[str, Any]:
     """Header of one summary."""
     parts = list(_parts(state))
-    ids = parts[0][2].ids if parts else None
+    ids = Form.of(parts[0][2]).ids if parts else None
     return {
         "period": period,
         "dtype": str(parts[0][2].dtype) if parts else None,
-        "ids": None if ids is None else id_columns[ids.dtype],
+        "ids": None if ids is None else id_columns[ids],
         "streams": [
             {
                 "key": stream.key._asdict(),

@@ -349,14 +349,15 @@ def test_after_an_error_the_rest_is_not_computed(client, tmp_path):
     def part(i):
         (tmp_path / str(i)).touch()
         time.sleep(0.3)
-        return pd.DataFrame({"x": [1.0, float("nan") if i == 0 else 2.0]})
+        # Every tenth: Dask decides which part comes first.
+        return pd.DataFrame({"x": [1.0, 2.0 if i % 10 else float("nan")]})
 
-    frame = dd.from_delayed([dask.delayed(part)(i) for i in range(1000)], meta=pd.DataFrame({"x": [1.0]}))
-    with pytest.raises(InputError, match="partition 0, row 2"):
+    frame = dd.from_delayed([dask.delayed(part)(i) for i in range(300)], meta=pd.DataFrame({"x": [1.0]}))
+    with pytest.raises(InputError, match=r"partition \d*0, row 2"):
         on_dask.summarize(frame, 1, client=client)
     time.sleep(1.0)
-    # The error travels while others go on, on a busy machine for seconds: up to 260 parts were seen.
-    assert len(list(tmp_path.iterdir())) < 500
+    # The error travels while others go on, on a busy machine for seconds.
+    assert len(list(tmp_path.iterdir())) < 200
 
 
 def test_a_file_that_was_replaced_is_read_again(client, tmp_path):

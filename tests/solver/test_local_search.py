@@ -80,14 +80,14 @@ def test_swaps_repair_what_rounds_cannot():
     best = expected_cost(nodes, centers)
     centers[0] = centers[48] + 0.01
     assert expected_cost(nodes, centers) > 1.3 * best
-    improved = improve_locally(Problem.of(nodes), centers, np.random.default_rng(0), 1e-4, local_search.QUICK)
-    assert expected_cost(nodes, improved.centers) <= best
+    improved = improve_locally(Problem.of(nodes), centers, np.random.default_rng(0), 100, 1e-4, local_search.QUICK)
+    assert expected_cost(nodes, improved.lloyd.centers) <= best
 
 
 def test_a_start_finds_all_clusters_that_are_apart():
     # 10 starts, each right with a probability of at least 0.99: red by chance below once in 1,000 changes of the seed.
     nodes = grid(8, 30)
-    costs = [start_locally(Problem.of(nodes), 64, np.random.default_rng(s)).cost for s in range(10)]
+    costs = [start_locally(Problem.of(nodes), 64, np.random.default_rng(s), 100).lloyd.cost for s in range(10)]
     assert sum(cost < 1.02 * optimum_of_grid(nodes, 8) for cost in costs) >= 9
 
 
@@ -150,6 +150,19 @@ def test_more_starts_are_asked_for():
     lines = []
     solve(nodes, 40, n_init=3, random_state=0, on_progress=lines.append)
     assert {str(line).split(":")[0].split(",")[0] for line in lines} >= {f"start {i} of 3" for i in (1, 2, 3)}
+
+
+def test_rounds_and_swaps_are_reported_as_they_are():
+    nodes = Nodes.from_dense(blobs(n=3000, k=50, d=3, seed=4)[0])
+    steps = []
+    solve(nodes, 40, max_iter=3, random_state=0, on_progress=steps.append)
+    over = {step.what: step for step in steps if step.is_over}
+    assert [*over] == ["start", "swaps", "nodes"]
+    # Two descents of at most three rounds each, after the seeds and after the swaps.
+    assert 2 <= over["start"].n_rounds <= 6
+    assert max(step.n_rounds for step in steps if step.what == "start") <= 6
+    assert over["swaps"].n_rounds % 80 == 0
+    assert over["nodes"].n_rounds <= 3
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -31,7 +31,7 @@ N_ROUGH = 32
 LONG_ROW = 64
 
 # Rounds end when they save less than this share of the cost: swaps change more.
-ROUND_TOL, MAX_ROUNDS = 3e-3, 100
+ROUND_TOL = 3e-3
 
 
 class LocalEffort(NamedTuple):
@@ -79,42 +79,53 @@ class LocalAssignment(Assignment):
         return 0
 
 
-def start_locally(problem: Problem, n_clusters: int, rng: np.random.Generator, on_round: OnRound = silent) -> Lloyd:
+class LocalResult(NamedTuple):
+    """Centers with their assignment, and the rounds and swaps that led to them."""
+
+    lloyd: Lloyd
+    n_rounds: int
+    n_swaps: int
+
+
+def start_locally(
+    problem: Problem, n_clusters: int, rng: np.random.Generator, max_iter: int, on_swap: OnRound = silent,
+    on_round: OnRound = silent,
+) -> LocalResult:  # fmt: skip
     """Centers for a problem with certain nodes: drawn, moved and swapped."""
-    lloyd = _settled(problem, seed_in_batches(problem, n_clusters, rng, on_round), ROUND_TOL, on_round)
-    return improve_locally(problem, lloyd.centers, rng, ROUND_TOL, QUICK, on_round)
+    centers = seed_in_batches(problem, n_clusters, rng, on_round)
+    lloyd, n_rounds = _settle(problem, centers, max_iter, ROUND_TOL, on_round)
+    better = improve_locally(problem, lloyd.centers, rng, max_iter, ROUND_TOL, QUICK, on_swap, on_round)
+    return better._replace(n_rounds=n_rounds + better.n_rounds)
 
 
 def improve_locally(
-    problem: Problem, centers: Floats, rng: np.random.Generator, tol: float, effort: LocalEffort,
-    on_round: OnRound = silent,
-) -> Lloyd:  # fmt: skip
+    problem: Problem, centers: Floats, rng: np.random.Generator, max_iter: int, tol: float, effort: LocalEffort,
+    on_swap: OnRound = silent, on_round: OnRound = silent,
+) -> LocalResult:  # fmt: skip
     """Swap centers until that gains little, then move them until a round saves less than ``tol`` of the cost."""
     nodes, k = problem.nodes, len(centers)
-    n_swaps = effort.swaps_per_cluster * k
     assignment = LocalAssignment(nodes, centers)
     # Short rows of a cluster stand together in memory; long ones need not, and are not copied.
     order = np.argsort(assignment.labels, kind="stable") if nodes.n_features < LONG_ROW else slice(None)
     rows, mass, spreads = (frozen(array[order]) for array in (nodes.points, nodes.mass, problem.spreads))
     labels, nearest, second = assignment.labels[order], assignment.nearest[order], assignment.other[order]
     centers = centers.copy()
-    cost, before, n_tried = float(np.sum(mass * nearest)), np.inf, 0
+    cost, before, n_swaps = float(np.sum(mass * nearest)), np.inf, 0
     while before - cost > effort.batch_gain * cost:
         before = cost
-        kernels.swap_nearby(
-            rows, mass, spreads, problem.n_free, rng.random((n_swaps, 2)),
-            effort.swap_gain * cost / k, centers, labels, nearest, second,
-        )  # fmt: skip
+        uniforms = rng.random((effort.swaps_per_cluster * k, 2))
+        min_gain = effort.swap_gain * cost / k
+        kernels.swap_nearby(rows, mass, spreads, problem.n_free, uniforms, min_gain, centers, labels, nearest, second)
         cost = float(np.sum(mass * nearest))
-        n_tried += n_swaps
-        on_round(n_tried, cost)
-    return _settled(problem, centers, effort.share * tol, on_round)
+        n_swaps += len(uniforms)
+        on_swap(n_swaps, cost)
+    return LocalResult(*_settle(problem, centers, max_iter, effort.share * tol, on_round), n_swaps)
 
 
-def _settled(problem: Problem, centers: Floats, tol: float, on_round: OnRound) -> Lloyd:
+def _settle(problem: Problem, centers: Floats, max_iter: int, tol: float, on_round: OnRound) -> tuple[Lloyd, int]:
+    """Rounds among near centers, and their number."""
     lloyd = Lloyd(problem.nodes, centers, LocalAssignment(problem.nodes, centers))
-    descend(problem, lloyd, MAX_ROUNDS, tol, on_round)
-    return lloyd
+    return lloyd, descend(problem, lloyd, max_iter, tol, on_round)
 
 
 def sample(problem: Problem, size: int, rng: np.random.Generator) -> Problem:

@@ -34,13 +34,7 @@ def seed(problem: Problem, n_clusters: int, rng: np.random.Generator, on_round: 
         on_round(0, np.inf)
         chosen = draw(scores, rng.random(N_CANDIDATES if c else 1))
         candidates = problem.medians[chosen].astype(np.float64)
-        distances = np.empty((len(nodes), len(candidates)))
-        costs = sum(
-            _parallel.run(
-                kernels.candidate_costs, pieces, nodes.points, nodes.mass, nearest, candidates,
-                np.ascontiguousarray(candidates.T), distances,
-            )
-        )  # fmt: skip
+        costs, distances = _costs_with(nodes, pieces, nearest, candidates)
         best = int(np.argmin(costs))
         centers[c] = candidates[best]
         nearest = np.minimum(nearest, distances[:, best])
@@ -64,13 +58,7 @@ def seed_in_batches(problem: Problem, n_clusters: int, rng: np.random.Generator,
         n_new = min(n_clusters - c, max(1, min(c // BATCH_SHARE, MAX_BATCH)))
         chosen = np.unique(draw(scores, rng.random(N_CANDIDATES * n_new if c else 1)))
         candidates = problem.medians[chosen].astype(np.float64)
-        distances = np.empty((len(nodes), len(candidates)))
-        costs = sum(
-            _parallel.run(
-                kernels.candidate_costs, pieces, nodes.points, nodes.mass, nearest, candidates,
-                np.ascontiguousarray(candidates.T), distances,
-            )
-        )  # fmt: skip
+        costs, distances = _costs_with(nodes, pieces, nearest, candidates)
         best = np.argsort(costs, kind="stable")[:n_new]
         _parallel.run(kernels.shrink_to, pieces, distances, best, nearest)
         centers[c : c + len(best)] = candidates[best]
@@ -79,6 +67,20 @@ def seed_in_batches(problem: Problem, n_clusters: int, rng: np.random.Generator,
         if not scores.any():
             scores = nodes.mass
     return centers
+
+
+def _costs_with(
+    nodes: Nodes, pieces: list[tuple[int, int]], nearest: Floats, candidates: Floats
+) -> tuple[Floats, Floats]:
+    """Cost if each candidate were added, and the distances to the candidates."""
+    distances = np.empty((len(nodes), len(candidates)))
+    costs: Floats = sum(
+        _parallel.run(
+            kernels.candidate_costs, pieces, nodes.points, nodes.mass, nearest, candidates,
+            np.ascontiguousarray(candidates.T), distances,
+        )
+    )  # fmt: skip
+    return costs, distances
 
 
 def seed_as_in_paper(nodes: Nodes, n_clusters: int, rng: np.random.Generator) -> Floats:

@@ -316,20 +316,23 @@ def _search_locally(
     lifted: Problem, parameters: Start, effort: Effort, rng: np.random.Generator, progress: Progress
 ) -> Floats:
     """Try starts on a sample of the nodes, and improve the best one; each swap looks only at nodes around it."""
-    n_clusters, n_init, tol = parameters.n_clusters, parameters.n_init, parameters.tol
+    n_clusters, n_init, _, max_iter, tol = parameters
     seeds = [int(rng.integers(2**63)) for _ in range(n_init)]
     sampled = sample(lifted, SAMPLE_PER_CLUSTER * n_clusters, rng)
 
     def start(i: int) -> _Candidate:
-        on_round = progress.rounds("start", i + 1, n_init)
-        tried = start_locally(sampled, n_clusters, np.random.default_rng(seeds[i]), on_round)
-        progress.finish("start", i + 1, n_init, 1, tried.cost)
-        return _Candidate(tried.cost, i, tried.centers)
+        on_swap, on_round = (progress.rounds(what, i + 1, n_init) for what in ("swaps", "start"))
+        rng = np.random.default_rng(seeds[i])
+        tried = start_locally(sampled, n_clusters, rng, max_iter, on_swap, on_round)
+        progress.finish("start", i + 1, n_init, tried.n_rounds, tried.lloyd.cost)
+        return _Candidate(tried.lloyd.cost, i, tried.lloyd.centers)
 
     starts = _each(start, n_init, lifted if n_init > 1 else None, progress)
     best = min(starts, key=lambda candidate: candidate[:2])
-    on_round = progress.rounds("swaps", best.start + 1, n_init)
-    return improve_locally(lifted, best.centers, rng, tol, effort.local, on_round).centers
+    on_swap, on_round = progress.rounds("swaps", best.start + 1, n_init), progress.rounds("nodes")
+    better = improve_locally(lifted, best.centers, rng, max_iter, tol, effort.local, on_swap, on_round)
+    progress.finish("swaps", best.start + 1, n_init, better.n_swaps, better.lloyd.cost)
+    return better.lloyd.centers
 
 
 def _each(function: Callable[[int], T], n: int, problem: Problem | None, progress: Progress) -> list[T]:

@@ -77,7 +77,7 @@ def spark() -> Iterator[Any]:
     from engines import spark_sessions
 
     spark_sessions.need_spark()
-    with spark_sessions.session("local[2]") as started:
+    with spark_sessions.cluster() as started:
         yield started
 
 

@@ -1,11 +1,10 @@
-"""probi on a standalone Spark cluster on this machine: a master and two workers, one of which is killed."""
+"""probi on two executors of Spark in processes of their own, one of which is killed."""
 
 import os
-import shlex
-import sys
+import signal
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from commands import probi as probi_command
 from commands import probi_process
-from engines.spark_sessions import SETTINGS, Cluster, answer, need_spark, save_summaries, wait_until
+from engines.here import Here, Tables
+from engines.spark_sessions import SETTINGS, need_spark, wait_until
 from samples import blobs
 from table_files import columns_of, some_nodes, write
 
@@ -24,100 +24,116 @@ from probi import Nodes, Summary, expected_cost, solve
 
 need_spark()
 
+from pyspark.sql import functions as F  # noqa: E402, N812
+
+from probi.engines import spark as on_spark  # noqa: E402
+
 pytestmark = pytest.mark.spark
 
-N_PARTS, N_ROWS = 8, 100_000
+N_PARTS, N_ROWS, N_CLUSTERS = 8, 24_000, 3
+POINTS = {"layout": "points", "random_state": 1}
+GROUPS = {"group_size": 10, "random_state": 1}
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, request):
-    """The ten measures of Covertype, or what was made in their place, in eight files."""
-    try:
-        table = pq.read_table(request.getfixturevalue("data_file")("covertype.parquet"))
-        table = table.select(table.column_names[:10]).slice(0, N_ROWS)
-    except pytest.skip.Exception:
-        X = blobs(n=N_ROWS, k=10, d=10, m=1)[0][:, 0]  # as many as are solved for: one optimum
-        table = pa.table({f"x{j}": X[:, j] for j in range(10)})
+def folder(tmp_path_factory):
+    """Points around three places, in eight files."""
+    X = blobs(n=N_ROWS, k=N_CLUSTERS, d=10, m=1)[0][:, 0]
     folder = tmp_path_factory.mktemp("table")
-    borders = np.linspace(0, len(table), N_PARTS + 1).astype(int).tolist()
-    for i, (start, stop) in enumerate(pairwise(borders)):
-        pq.write_table(table.slice(start, stop - start), folder / f"{i:02d}.parquet")
+    for i, part in enumerate(np.split(X, N_PARTS)):
+        table = pa.table({f"x{j}": part[:, j] for j in range(10)})
+        pq.write_table(table, folder / f"{i:02d}.parquet")
     return folder
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    started = Cluster(tmp_path_factory.mktemp("cluster"))
-    try:
-        yield started
-    finally:
-        started.stop()
-
-
 class Ran(NamedTuple):
-    """What two workers did, one of which was killed in the last job."""
+    """What two executors did, one of which was killed in the last job."""
 
-    folder: Path
-    n_partitions: int
+    files: list  # by partition
+    points: Summary
+    groups: Summary
+    slow: Summary  # of the last job, which had the same points as the first
     told: list  # numbers of parts that were done, and of all
     times: Counter  # how often each partition of the last job was made
 
 
 @pytest.fixture(scope="module")
-def ran(cluster, folder, tmp_path_factory):
-    save = tmp_path_factory.mktemp("summaries")
-    notes = save / "notes"
+def ran(spark, folder, tmp_path_factory):
+    frame = spark.read.parquet(str(folder))
+    assert frame.rdd.getNumPartitions() == N_PARTS
+    partitions = frame.select(F.spark_partition_id(), F.input_file_name()).distinct().collect()
+    files = [Path(name).name for _, name in sorted(partitions)]
+    points = on_spark.summarize(frame, N_CLUSTERS, **POINTS)
+    groups = on_spark.summarize(folder, N_CLUSTERS, **GROUPS, session=spark, part_bytes=1)
+    notes = tmp_path_factory.mktemp("notes") / "partitions"
     notes.touch()
+    path, told = str(notes), []
+
+    def slow(batches):
+        """Rows as they are, after a while; writes down the partition and the process of the executor."""
+        from pyspark import TaskContext
+
+        batches = list(batches)
+        time.sleep(0.2)
+        # Spark's Python is a child of a child of the executor.
+        executor = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1]
+        with Path(path).open("a") as notes:
+            notes.write(f"{TaskContext.get().partitionId()} {executor}\n")
+        yield from batches
+
     with ThreadPoolExecutor() as pool:
         job = pool.submit(
-            answer, "summarize", master=cluster.address, folder=str(folder), save=str(save), notes=str(notes)
-        )
+            on_spark.summarize, frame.mapInArrow(slow, frame.schema), N_CLUSTERS, **POINTS,
+            on_part=lambda *counts: told.append(counts),
+        )  # fmt: skip
         # The first partitions are made twice: before all, to find out what the columns are.
-        wait_until(lambda: job.done() or len(notes.read_text().split()) >= 5, "the job does not get on", 400)
-        cluster.kill_worker()
-        told = job.result()
-    return Ran(save, **told, times=Counter(notes.read_text().split()))
+        wait_until(lambda: job.done() or len(notes.read_text().splitlines()) >= 5, "the job does not get on", 400)
+        os.kill(int(notes.read_text().split()[1]), signal.SIGKILL)
+        again = job.result()
+    times = Counter(line.split()[0] for line in notes.read_text().splitlines())
+    return Ran(files, points, groups, again, told, times)
 
 
-def test_two_workers_give_the_same_bytes_as_one_process(ran, spark, folder, tmp_path):
-    save_summaries(spark, folder, tmp_path)
-    assert ran.n_partitions == N_PARTS
-    for name in ("points", "groups"):
-        assert (ran.folder / name).read_bytes() == (tmp_path / name).read_bytes()
+def test_two_executors_give_the_same_bytes_as_one_process(ran, folder):
+    tables = Tables(pq.read_table(folder / name) for name in ran.files)
+    points = Here().summarize(tables, N_CLUSTERS, dict(POINTS))
+    groups = Here().summarize(folder, N_CLUSTERS, dict(GROUPS), 1)
+    points.about = ran.points.about  # DataFrames have other names
+    assert ran.points.to_bytes() == points.to_bytes()
+    assert ran.groups.to_bytes() == groups.to_bytes()
 
 
-def test_a_killed_worker_changes_nothing(ran):
-    assert (ran.folder / "slow").read_bytes() == (ran.folder / "points").read_bytes()
+def test_a_killed_executor_changes_nothing(ran):
+    assert ran.slow.to_bytes() == ran.points.to_bytes()
     assert set(ran.times) == set(map(str, range(N_PARTS)))
-    assert sum(times > 1 for times in ran.times.values()) > 1, "nothing was lost with the worker"
+    assert sum(times > 1 for times in ran.times.values()) > 1, "nothing was lost with the executor"
     assert max(of for _, of in ran.told) == N_PARTS
 
 
 @pytest.mark.parametrize(("name", "reading"), [("points", {"layout": "points"}), ("groups", {"group_size": 10})])
 def test_the_solution_is_as_good_as_that_of_one_machine(ran, folder, name, reading):
     nodes = Nodes.concat(list(probi.io.read(folder, **reading)))
-    local = Summary(10, random_state=1)
+    local = Summary(N_CLUSTERS, random_state=1)
     local.update(nodes)
-    summary = Summary.load(ran.folder / name)
+    summary = getattr(ran, name)
     assert summary.n_nodes == len(nodes) > summary.n_retained
     assert summary.mass == pytest.approx(nodes.mass.sum(), rel=1e-12)
-    costs = [expected_cost(nodes, solve(some, 10, random_state=1).centers) for some in (summary, local)]
+    costs = [expected_cost(nodes, solve(some, N_CLUSTERS, random_state=1).centers) for some in (summary, local)]
     assert costs[0] <= 1.01 * costs[1]
 
 
-def test_the_command_line_writes_the_same_folder(cluster, capsys, tmp_path):
+@pytest.mark.process
+def test_the_command_line_writes_the_same_folder(capsys, tmp_path):
     columns = columns_of(some_nodes("long", n=3000), "long")
     columns["x0"][4321] = float("nan")
     path = write(tmp_path / "x.parquet", columns, step=1000)
     settings = ("cluster", path, "-k", "2,3", "--layout", "long", "--size", 40, "--missing", "skip-node", "--json")
     here = probi_command(capsys, *settings, "-o", tmp_path / "here")
-    # A cluster's own Python is asked for by the usual variable; a driver that is elsewhere has its address.
-    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    conf = [word for name, value in SETTINGS.items() for word in ("--conf", f"{name}={value}")]
-    environment["PYSPARK_SUBMIT_ARGS"] = shlex.join([*conf, "pyspark-shell"])
-    elsewhere = ("--engine", "spark", "--workers", cluster.address)
+    conf = " ".join(f"--conf '{name}={value}'" for name, value in SETTINGS.items())
+    environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_SUBMIT_ARGS": f"{conf} pyspark-shell"}
+    elsewhere = ("--engine", "spark", "--workers", "local[2]")
     there = probi_process(*settings, "-o", tmp_path / "there", *elsewhere, env=environment, timeout=400)
-    assert cluster.address in there.err
+    assert "local[2]" in there.err
     costs = [[solution["cost"] for solution in ran.json["solutions"]] for ran in (there, here)]
     assert costs[0] == pytest.approx(costs[1], rel=1e-12)
     names = {path.name for path in (tmp_path / "here").iterdir()}

@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from benchmarks import engines, files, kernels, shapes, solver, startup, streams
+from benchmarks import billion, engines, files, kernels, shapes, solver, startup, streams
 
 ALL = {
     "startup": startup.main,
@@ -14,6 +14,7 @@ ALL = {
     "shapes": shapes.main,
     "files": files.main,
     "engines": engines.main,
+    "billion": billion.main,
 }
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks import billion
 from experiments import datasets, growth, hostile, pages, paper, peers, quality, readings, readme, theory
 from experiments.records import Records, write_machine
 
@@ -15,7 +16,7 @@ RESULTS = ROOT / "docs" / "results"
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m experiments", description=__doc__)
-    whats = ["paper", "readings", "quality", "hostile", "growth", "peers", "theory", "pages"]
+    whats = ["paper", "readings", "quality", "hostile", "growth", "billion", "peers", "theory", "pages"]
     parser.add_argument("what", choices=whats)
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="folder with the files of the data sets")
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache" / "experiments", help="folder for large files")
@@ -65,6 +66,10 @@ def _run(chosen: argparse.Namespace, report: Callable[[str], None]) -> None:
         hostile.run(chosen.data, records, chosen.runs, report)
     elif chosen.what == "growth":
         growth.run(Records(chosen.results / "growth.csv", growth.KEYS, growth.VALUES), report)
+    elif chosen.what == "billion":
+        records = Records(chosen.results / "billion.csv", ("n",), billion.VALUES)
+        if not records.has(n=billion.N_POINTS):
+            records.add(**billion.in_process(billion.N_POINTS))
     elif chosen.what == "peers":
         peers.run(chosen.data, Records(chosen.results / "peers.csv", peers.KEYS, peers.VALUES), report)
     elif chosen.what == "theory":

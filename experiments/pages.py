@@ -394,7 +394,20 @@ def growth_page(folder: Path) -> str:
     plot_growth(rows, names, folder / "growth.svg")
     text.append("![Growth](growth.svg)\n")
     text.append(_very_long(rows))
+    text += [f"\n## A billion points\n\n{words(billion(row))}" for row in read(folder / "billion.csv")]
     return "\n".join(text)
+
+
+def billion(row: Row) -> str:
+    """What the stream of a billion points showed."""
+    rate, error = row["n"] / row["summary_seconds"] / 1e6, row["estimate"] / row["exact"] - 1
+    return f"""
+        Measured (`python -m benchmarks billion`): a stream of {row["n"]:,} points in three dimensions, k = 20,
+        is read in {_duration(row["summary_seconds"])}, {rate:.1f} million points per second on two cores, with a
+        peak memory of {row["peak_mb"]:.0f} MB, {row["base_mb"]:.0f} of them before the first point. The estimate of
+        what fixed centers cost is {abs(error):.2%} {"above" if error > 0 else "below"} the truth; its standard error
+        is {row["standard_error"] / row["exact"]:.2%}.
+    """
 
 
 def exponent(rows: list[Row], axis: str, name: str) -> float:

@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+from experiments.pages import billion
 from experiments.records import read
-from experiments.writing import number, table
+from experiments.writing import number, table, words
 
 START, END = "<!-- results: made by python -m experiments pages -->", "<!-- end of results -->"
 
@@ -19,7 +20,7 @@ SYSTEMS = {
 
 
 def comparison(folder: Path) -> str:
-    """Seconds and cost, over the smallest cost that any of all systems found."""
+    """Seconds and cost, over the smallest cost that any of all systems found; then the stream of a billion points."""
     rows = read(folder / "peers.csv")
     out = []
     for name in dict.fromkeys(row["data_set"] for row in rows):
@@ -28,7 +29,8 @@ def comparison(folder: Path) -> str:
         k, stand_in = some["probi, default"]["k"], some["probi, default"]["stand_in"]
         cells = [_cell(some.get(system), best) for system in SYSTEMS]
         out.append([f"{name}{' (generated)' if stand_in else ''}, k = {k}", *cells])
-    return table(["", *SYSTEMS.values()], out)
+    stream = [f"\n{words(billion(row))}" for row in read(folder / "billion.csv")]
+    return "".join([table(["", *SYSTEMS.values()], out), *stream])
 
 
 def _cell(row: dict[str, Any] | None, best: float) -> str:
@@ -38,7 +40,7 @@ def _cell(row: dict[str, Any] | None, best: float) -> str:
 
 
 def write(readme: Path, folder: Path) -> None:
-    """Put the table where it belongs."""
+    """Put the comparison where it belongs."""
     text = readme.read_text()
     before, _, rest = text.partition(START)
     _, _, after = rest.partition(END)

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 
+from benchmarks import billion
 from experiments import growth, hostile, pages, paper, peers, quality, readings
 from experiments.datasets import DataSet
 from experiments.records import Records, read, write_machine
@@ -156,6 +157,20 @@ def test_exponents_of_powers_are_found(tmp_path):
     text = pages.growth_page(tmp_path)
     assert "| exponent | 1.50 | 0.00 | 0.25 |  |" in text or "| exponent | 1.50 | -0.00 | 0.25 |  |" in text
     assert "10^12" in text
+
+
+@pytest.mark.slow
+def test_a_long_stream_is_measured_and_described(tmp_path, monkeypatch):
+    monkeypatch.setattr(billion, "CHUNK", 7000)
+    measured = billion.measure(100_000)
+    assert measured["summary_seconds"] > 0.0
+    # Four standard errors: a wrong count of points or chunks would be further off.
+    assert abs(measured["estimate"] - measured["exact"]) < 4 * measured["standard_error"] < 0.5 * measured["exact"]
+    grown = Records(tmp_path / "growth.csv", growth.KEYS, growth.VALUES)
+    for n in (10, 100):
+        grown.add(axis="n", **growth.BASE | {"n": n}, **dict.fromkeys(growth.VALUES, 1.0))
+    Records(tmp_path / "billion.csv", ("n",), billion.VALUES).add(**measured)
+    assert "a stream of 100,000 points in three dimensions" in pages.growth_page(tmp_path)
 
 
 @pytest.mark.slow

@@ -69,6 +69,11 @@ def test_a_change_in_what_a_kernel_calls_is_noticed(package, tmp_path):
     assert json.loads(output(start(VARIANCES, tmp_path / "cache", package))) == [[3.0, 0.0], 1]
 
 
+def test_what_only_compiling_needs_is_not_imported_to_load(tmp_path):
+    code = f"{VARIANCES}\nprint('numba.np.linalg' in sys.modules)"
+    assert [output(start(code, tmp_path)).split()[-1] for _ in range(2)] == ["True", "False"]
+
+
 def test_processes_that_start_together_compile_a_kernel_once(tmp_path):
     together = [start(VARIANCES, tmp_path) for _ in range(3)]
     assert sorted(json.loads(output(process)) for process in together) == [[[1.0, 0.0], n] for n in (0, 0, 1)]

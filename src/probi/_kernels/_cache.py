@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from numba.core.caching import FunctionCache
+from numba.core.runtime.nrt import rtsys
 
 from probi import _notes
 
@@ -99,16 +100,25 @@ class KernelCache(FunctionCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the code compiled for a signature, by any process; None if there is none yet."""
-        compiled = super().load_overload(sig, target_context)
+        compiled = self._load(sig, target_context)
         if compiled is None:
             _begin_first_run(sig)
             _stopwatch.running(+1)
             with contextlib.suppress(OSError):
                 self._turn = self._wait(sig)
-            compiled = super().load_overload(sig, target_context)
+            compiled = self._load(sig, target_context)
             if compiled is not None:
                 self._end()
         return compiled
+
+    def _load(self, sig: Any, target_context: Any) -> Any:
+        """Load compiled code, if there is some.
+
+        Numba would first import and register all that compiling needs, which takes longer than loading the kernels.
+        """
+        rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Save the compiled code, and release the processes that wait for it."""

@@ -82,7 +82,8 @@ def test_nodes_that_are_scattered_over_parts_are_noticed(tmp_path, monkeypatch, 
 def test_what_a_tree_node_gets_does_not_grow_with_the_parts():
     """Complete groups of neighbours become one coreset of the same size; the audit sample is full from the start."""
     sizes = {}
-    leaves = [TASK.of_nodes([numbered(3000, seed=i)], i) for i in range(64)]
+    small = replace(TASK, config=replace(TASK.config, audit_size=200))
+    leaves = [small.of_nodes([numbered(300, seed=i)], i) for i in range(64)]
     for n_parts in (4, 64):
         parts, largest = leaves[:n_parts], 0
         while len(parts) > 1:

@@ -81,9 +81,9 @@ def check_every_stop(tmp_path, inputs, **options):
 @pytest.mark.parametrize("format", ["parquet", "csv", "csv.gz", "arrow", "arrows"])
 def test_one_file(tmp_path, monkeypatch, format):
     tiny(monkeypatch, 19, block=380)
-    path = write(tmp_path / f"x.{format}", columns_of(some_nodes("long", n=40), "long"), step=11)
+    path = write(tmp_path / f"x.{format}", columns_of(some_nodes("long", n=25), "long"), step=11)
     _, counts, rejected = check_every_stop(tmp_path, path, layout="long")
-    assert (counts.nodes, rejected) == (40, None)
+    assert (counts.nodes, rejected) == (25, None)
 
 
 @pytest.mark.slow
@@ -107,7 +107,7 @@ SKIPPING = {"on_bad": "skip", "missing": "skip-row"}
 @pytest.mark.parametrize("layout", ["groups", "long"])
 def test_several_files_with_rejected_rows(tmp_path, monkeypatch, layout):
     tiny(monkeypatch, 7, block=120)
-    columns = with_faults(columns_of(some_nodes(layout, n=30), layout))
+    columns = with_faults(columns_of(some_nodes(layout, n=18), layout))
     (tmp_path / "in").mkdir()
     for i, start in enumerate(range(0, len(columns["x0"]), 20)):
         part = {name: values[start : start + 20] for name, values in columns.items()}

@@ -13,15 +13,13 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from matplotlib.patches import Ellipse
 from numpy.testing import assert_allclose, assert_array_equal
 from samples import blobs, quiet_solve
 
 from probi import InputError, Nodes, PLloyd, Summary, expected_distances, one_medians, solve
 from probi.report import ReportContext, plot_clusters, plot_cost_split, plot_elbow, plot_profiles
 from probi.report._clusters import MAX_REALIZATIONS
-from probi.report._style import color
-from probi.report._words import number
+from probi.report._style import color, number
 from probi.report.page import render_report
 
 pytestmark = pytest.mark.slow
@@ -45,12 +43,24 @@ def owners_of(nodes, result):
 
 def discs(axes):
     """Numbers and positions of the centers drawn."""
-    marks = [text for text in axes.texts if (text.get_gid() or "").startswith("center")]
+    marks = [text for text in axes.texts if text.get_gid() == "numbers"]
     return [mark.get_text() for mark in marks], np.array([mark.xy for mark in marks])
 
 
 def ellipses(axes):
-    return {int(p.get_gid().split()[1]): p for p in axes.patches if isinstance(p, Ellipse)}
+    """Points on the ellipse of each cluster, evenly around it."""
+    return {int(name.split()[1]): points[:-1] for name, points in lines(axes).items() if name.startswith("ellipse")}
+
+
+def lines(axes):
+    """Points of lines by their names, (n, 2)."""
+    return {line.get_gid(): np.asarray(line.get_xydata(), float) for line in axes.lines}
+
+
+def segments(points):
+    """Lower and upper ends of the strokes of a line."""
+    assert np.isnan(points[2::3, 1]).all()  # nothing leads from one to the next
+    return points[0::3], points[1::3]
 
 
 def scattered(axes, gid):
@@ -103,11 +113,12 @@ def test_an_ellipse_is_one_standard_deviation_around_the_mean():
     assert sorted(found) == [0, 1, 2]
     for c, ellipse in found.items():
         points, weights = nodes.points[owners == c], masses[owners == c]
-        variances, directions = np.linalg.eigh(np.cov(points.T, aweights=weights, ddof=0))
-        assert_allclose(ellipse.get_center(), np.average(points, axis=0, weights=weights))
-        assert_allclose([ellipse.get_height(), ellipse.get_width()], 2 * np.sqrt(variances))
-        along = [np.cos(np.radians(ellipse.get_angle())), np.sin(np.radians(ellipse.get_angle()))]
-        assert_allclose(abs(along @ directions[:, 1]), 1.0)
+        assert_allclose(ellipse.mean(axis=0), np.average(points, axis=0, weights=weights))
+        # Half the variance of the half axes; the same at every point of it.
+        covariance = np.cov(points.T, aweights=weights, ddof=0)
+        assert_allclose(2 * np.cov(ellipse.T, ddof=0), covariance)
+        centered = ellipse - ellipse.mean(axis=0)
+        assert_allclose(np.einsum("ij,jk,ik->i", centered, np.linalg.inv(covariance), centered), 1.0)
 
 
 def test_original_units():
@@ -162,7 +173,7 @@ def test_one_feature_has_a_row_for_each_cluster():
     owners, masses = owners_of(nodes, result), masses_of(nodes)
     for c, ellipse in ellipses(axes).items():
         variance = np.cov(nodes.points[owners == c, 0], aweights=masses[owners == c], ddof=0)
-        assert_allclose(ellipse.get_width(), 2 * np.sqrt(variance))
+        assert_allclose(np.ptp(ellipse[:, 0]), 2 * np.sqrt(variance))
     rows = scattered(axes, "realizations")[1][0].get_offsets()[:, 1]
     assert np.all(np.abs(rows - places[owners, 1]) < 0.5)
 
@@ -200,8 +211,8 @@ def test_of_very_many_clusters_none_has_a_colour():
 def test_a_certain_node_is_drawn_once():
     nodes = Nodes.from_points(np.random.default_rng(0).normal(size=(20, 2)))
     figure = plot_clusters(solve(nodes, 2, random_state=0), nodes)
-    (realizations,) = scattered(figure.axes[0], "realizations")[1]
-    assert realizations.get_alpha() == 0
+    assert {c.get_gid() for c in figure.axes[0].collections} == {"medians", "dots"}
+    assert len(scattered(figure.axes[0], "medians")[0]) == 20
     assert "realizations" not in title_of(figure).split("Dashed")[0]
 
 
@@ -221,13 +232,14 @@ def test_the_elbow_has_costs_and_two_standard_errors():
     assert all(result.standard_error > 0 for result in results)
     figure = plot_elbow(results, chosen=0)
     (axes,) = figure.axes
-    (container,) = axes.containers
-    line, _, (bars,) = container.lines
     in_order = [results[i] for i in (1, 0, 2)]
-    assert_array_equal(line.get_xdata(), [2, 4, 6])
-    assert_allclose(line.get_ydata(), [result.cost for result in in_order])
-    lengths = [top[1] - bottom[1] for bottom, top in bars.get_segments()]
-    assert_allclose(lengths, [4 * result.standard_error for result in in_order])
+    curve = np.column_stack([[2, 4, 6], [result.cost for result in in_order]])
+    assert_allclose(lines(axes)["cost"], curve)
+    (dots,) = scattered(axes, "costs")[1]
+    assert_allclose(dots.get_offsets(), curve)
+    bottoms, tops = segments(lines(axes)["errors"])
+    assert_allclose((bottoms + tops) / 2, curve)
+    assert_allclose((tops - bottoms)[:, 1], [4 * result.standard_error for result in in_order])
     (ring,) = [c for c in axes.collections if c.get_gid() == "chosen"]
     assert_allclose(ring.get_offsets(), [[4, results[0].cost]])
 
@@ -294,14 +306,13 @@ def test_profiles_are_centers_in_standard_deviations_with_the_middle_half():
     scale = np.sqrt(np.average((nodes.points - mean) ** 2, axis=0, weights=masses))
     assert len(figure.axes) == 3
     for c, axes in enumerate(figure.axes):
-        (line,) = [line for line in axes.lines if line.get_gid() == f"center {c}"]
-        assert_allclose(line.get_ydata(), (result.centers[c] - middle) / scale)
-        (band,) = [patch for patch in axes.collections if patch.get_gid() == f"band {c}"]
+        (dots,) = [dots for dots in axes.collections if dots.get_gid() == f"center {c}"]
+        assert_allclose(dots.get_offsets(), np.column_stack([range(4), (result.centers[c] - middle) / scale]))
+        bottoms, tops = segments(lines(axes)[f"band {c}"])
         inside = owners == c
         for j, column in enumerate(nodes.points[inside].T):
             heights = [(weighted_quantile(column, masses[inside], q) - middle[j]) / scale[j] for q in (0.25, 0.75)]
-            assert_allclose(band.get_segments()[j], [[j, heights[0]], [j, heights[1]]])
-        assert line.get_linestyle() == "None"  # nothing leads from one feature to the next
+            assert_allclose([bottoms[j], tops[j]], [[j, heights[0]], [j, heights[1]]])
 
 
 def test_of_many_features_those_stay_in_which_centers_differ():

@@ -1,21 +1,30 @@
-"""Draws clusters in a plane."""
+"""The plot of clusters in a plane."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from probi._notes import counted
 from probi.medians import SPREAD_TOL, certified_medians
+from probi.report._marks import Dots, Line, Mark, Numbers, ellipse
+from probi.report._picture import Axis, Panel, Picture, limits
 from probi.report._scene import Scene, covariance, principal_plane
-from probi.report._style import DISC, DISC_INK, EXCESS, MUTED, PLAIN, color, has_colors, ink, label, marker, root_figure
-from probi.report._words import Words, enumerated, percent, short
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.path import Path
+from probi.report._style import (
+    DISC,
+    DISC_INK,
+    EXCESS,
+    INK,
+    Words,
+    color,
+    enumerated,
+    has_colors,
+    marker,
+    percent,
+    short,
+)  # fmt: skip
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -27,10 +36,9 @@ ROW = 0.7  # fraction of its row that the nodes of a cluster fill, if there is o
 GOLDEN = 0.6180339887498949  # its multiples modulo 1 are evenly spread, for any number of them
 STRETCHED = 6.0  # axes whose lengths differ by more than this factor have separate scales
 
-RADIUS, NUMBER_SIZE = 6.5, 8.5  # of the disc with the number of a cluster, and of the number, in points
 MAX_NUMBERED = 10  # if clusters have no colors, only the largest have a number
 FAINT = 0.35  # opacity of medians if clusters have no colors, so that centers stand out
-N_DIRECTIONS = 16  # in which a disc may be placed
+SMALLEST_ELLIPSE = 0.023  # half of its longer axis, as a fraction of the plot; a smaller one would only hide the center
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,17 +53,47 @@ class Plane:
     aspect: float = 1.0  # length of one unit of y, in units of x
 
 
-def draw_clusters(axes: "Axes", scene: Scene) -> Words:
-    """Draw realizations, medians, ellipses and centers; return the caption."""
-    plane = choose_plane(scene)
-    label(axes, plane.x, plane.y)
-    n_drawn = _draw_realizations(axes, scene, plane)
-    n_medians = _draw_medians(axes, scene, plane)
-    if has_colors(scene.n_clusters):
-        _draw_ellipses(axes, scene, plane)
-    _set_limits(axes, plane)
-    _draw_centers(axes, scene, plane)
-    return clusters_words(scene, plane, n_drawn, n_medians, has_colors(scene.n_clusters))
+def clusters_picture(scene: Scene) -> Picture:
+    """Realizations, medians, ellipses and centers in a plane."""
+    plane, k = choose_plane(scene), scene.n_clusters
+    rows, realizations = some_realizations(scene, plane)
+    chosen, medians = some_medians(scene, plane)
+    outlines = list(ellipses(scene, plane)) if has_colors(k) else []
+    centers = plane.project(scene.coordinates, np.arange(k), np.full(k, 0.5))
+    ends = [middle + sign * np.hypot(*halves) for _, middle, *halves in outlines for sign in (-1, 1)]
+    points = np.vstack([realizations, medians, centers, *ends])
+    x, y = limits(points[:, 0]), limits(points[:, 1])
+    aspect, sides = _scales(plane, x, y)
+    large = [outline for outline in outlines if np.hypot(*(outline[2] / sides)) >= SMALLEST_ELLIPSE]
+    marks: list[Mark] = []
+    if not scene.nodes.is_certain:  # certain nodes are their own medians
+        alpha, owners = float(np.clip(40 / np.sqrt(len(rows)), 0.3, 0.6)), scene.owners[rows]
+        fill = [color(c, k) for c in owners]
+        marks.append(Dots("realizations", realizations, 1.12, fill, alpha=alpha, shapes=["o"] * len(rows)))
+    labels, edge = scene.labels[chosen], ("#00000066", 0.3, 1.0) if has_colors(k) else ("none", 0.0, FAINT)
+    fill, shapes = [color(c, k) for c in labels], [marker(c, k) for c in labels]
+    marks.append(Dots("medians", medians, 1.87, fill, *edge, shapes))
+    marks += [Line(f"ellipse {c}", *ellipse(*outline), INK, 1.0, dashed=True) for c, *outline in large]
+    fill_and_edge = (DISC, DISC_INK) if has_colors(k) else (EXCESS, DISC)
+    marks.append(Dots("dots", centers, dot_radii(scene), *fill_and_edge, 0.8))
+    numbers, hidden = numbered(scene), np.vstack([realizations, medians])
+    marks.append(Numbers("numbers", centers, numbers, [color(c, k) for c in numbers], hidden))
+    height = min(1.4 + 0.42 * k, 14.0) if plane.has_rows else 4.6
+    words = clusters_words(scene, plane, len(rows), len(chosen), bool(large))
+    up = Axis(plane.y, y, [] if plane.has_rows else None, has_line=not plane.has_rows)
+    return Picture(words, height, Axis(plane.x, x), up, [Panel(marks)], aspect=aspect)
+
+
+def _scales(
+    plane: Plane, x: tuple[float, float], y: tuple[float, float]
+) -> tuple[float | None, tuple[float, float]]:  # fmt: skip
+    """Ratio of the scales, and how much of each axis the plot shows."""
+    width, height = x[1] - x[0], y[1] - y[0]
+    longer, shorter = max(width, plane.aspect * height), min(width, plane.aspect * height)
+    # Distances are the same in all directions, so scales should be equal, unless the plot would become too thin.
+    if plane.has_rows or longer >= STRETCHED * shorter:
+        return None, (width, height)
+    return plane.aspect, (longer, longer / plane.aspect)
 
 
 # -- the plane --------------------------------------------------------------------------------------------------------
@@ -134,34 +172,6 @@ def some_realizations(scene: Scene, plane: Plane) -> tuple[NDArray[np.int64], Fl
     return rows, plane.project(scene.nodes.points[rows], scene.owners[rows], heights[rows])
 
 
-def alpha_of(scene: Scene, n_drawn: int) -> float:
-    """Opacity of realizations; certain nodes are their own medians, which are drawn anyway."""
-    return 0.0 if scene.nodes.is_certain else float(np.clip(40 / np.sqrt(n_drawn), 0.3, 0.6))
-
-
-def _draw_realizations(axes: "Axes", scene: Scene, plane: Plane) -> int:
-    rows, places = some_realizations(scene, plane)
-    axes.scatter(
-        places[:, 0], places[:, 1], s=5, c=[color(c, scene.n_clusters) for c in scene.owners[rows]],
-        alpha=alpha_of(scene, len(rows)), linewidths=0, zorder=1.6, rasterized=True, gid="realizations",
-    )  # fmt: skip
-    return len(rows)
-
-
-def _draw_medians(axes: "Axes", scene: Scene, plane: Plane) -> int:
-    numbers, places = some_medians(scene, plane)
-    labels, k = scene.labels[numbers], scene.n_clusters
-    marks = np.array([marker(c, k) for c in labels])
-    for mark in np.unique(marks):
-        inside = marks == mark
-        axes.scatter(
-            places[inside, 0], places[inside, 1], s=14, c=[color(c, k) for c in labels[inside]], marker=str(mark),
-            edgecolors="#00000066" if has_colors(k) else "none", alpha=None if has_colors(k) else FAINT, linewidths=0.3,
-            zorder=1.7, rasterized=True, gid="medians",
-        )  # fmt: skip
-    return len(numbers)
-
-
 def some_medians(scene: Scene, plane: Plane) -> tuple[NDArray[np.int64], Floats]:
     """Indices of the nodes whose medians to draw, always the same ones, and the positions of the medians."""
     n = len(scene.nodes)
@@ -192,55 +202,7 @@ def ellipses(scene: Scene, plane: Plane) -> Iterator[tuple[int, Floats, Floats, 
         yield c, middle, halves[:, 1], halves[:, 0]
 
 
-def _draw_ellipses(axes: "Axes", scene: Scene, plane: Plane) -> None:
-    from matplotlib.patches import Ellipse
-
-    for c, (x, y), longer, shorter in ellipses(scene, plane):
-        angle = float(np.degrees(np.arctan2(longer[1], longer[0])))
-        axes.add_patch(
-            Ellipse(
-                (x, y), 2 * np.hypot(*longer), 2 * np.hypot(*shorter), angle=angle, fill=False, edgecolor=ink(axes),
-                linestyle=(0, (4, 2)), linewidth=1.0, zorder=3, gid=f"ellipse {c}",
-            )
-        )  # fmt: skip
-
-
-def _set_limits(axes: "Axes", plane: Plane) -> None:
-    axes.autoscale_view()
-    if plane.has_rows:
-        axes.set_yticks([])
-        axes.spines["left"].set_visible(False)
-        return
-    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
-    sides = abs(right - left), abs(top - bottom) * plane.aspect
-    # Distances are the same in all directions, so scales should be equal, unless the plot would become too thin.
-    if min(sides) > 0 and max(sides) < STRETCHED * min(sides):
-        axes.set_aspect(plane.aspect, adjustable="datalim")
-
-
 # -- centers ----------------------------------------------------------------------------------------------------------
-
-
-def _draw_centers(axes: "Axes", scene: Scene, plane: Plane) -> None:
-    k = scene.n_clusters
-    places = plane.project(scene.coordinates, np.arange(k), np.full(k, 0.5))
-    axes.update_datalim(places)
-    axes.autoscale_view()
-    axes.scatter(
-        places[:, 0], places[:, 1], s=np.square(2 * dot_radii(scene)), c=EXCESS if not has_colors(k) else DISC,
-        edgecolors=DISC if not has_colors(k) else DISC_INK, linewidths=0.8, zorder=4, gid="dots",
-    )  # fmt: skip
-    numbers = numbered(scene)
-    shifts = _shifts(axes, places, numbers)
-    disc = Disc(RADIUS / NUMBER_SIZE)
-    for c, shift in zip(numbers.tolist(), shifts, strict=True):
-        axes.annotate(
-            str(c), tuple(places[c]), xytext=tuple(shift), textcoords="offset points", ha="center", va="center",
-            fontsize=NUMBER_SIZE, fontweight="bold", color=DISC_INK, zorder=5, gid=f"center {c}",
-            bbox={"boxstyle": disc, "facecolor": DISC, "edgecolor": color(c, k), "linewidth": 1.6},
-            arrowprops={"arrowstyle": "-", "color": MUTED, "linewidth": 0.8, "shrinkB": 2}, annotation_clip=False,
-            **PLAIN,
-        )  # fmt: skip
 
 
 def dot_radii(scene: Scene) -> Floats:
@@ -257,75 +219,6 @@ def numbered(scene: Scene) -> NDArray[np.int64]:
     order = np.argsort(-scene.cluster_masses, kind="stable")
     kept = order if has_colors(scene.n_clusters) else order[:MAX_NUMBERED]
     return np.sort(kept)[np.isfinite(scene.centers[np.sort(kept)]).all(axis=1)]
-
-
-@dataclass(frozen=True)
-class Disc:
-    """A circular box around text, of the same size for all texts; a class, so that figures can be pickled."""
-
-    ratio: float  # radius relative to the size of the text
-
-    def __call__(self, x: float, y: float, width: float, height: float, size: float) -> "Path":
-        """Return the circle around the center of the text."""
-        from matplotlib.path import Path
-
-        return Path.circle((x + width / 2, y + height / 2), self.ratio * size)
-
-
-def _shifts(axes: "Axes", places: Floats, numbers: NDArray[np.int64]) -> Floats:
-    """Offset of each disc from its center, in points."""
-    figure = root_figure(axes)
-    figure.draw_without_rendering()  # the layout determines the size of the axes
-    points = 72 / figure.dpi
-    drawn = [c.get_offsets() for c in axes.collections if c.get_gid() in ("realizations", "medians")]
-    marks = axes.transData.transform(np.concatenate([np.asarray(offsets) for offsets in drawn])) * points
-    start = axes.transData.transform(places) * points
-    box = axes.get_window_extent()
-    frame = np.array([[box.x0, box.y0], [box.x1, box.y1]]) * points
-    return beside(start, numbers, marks, frame) - start[numbers]
-
-
-def beside(centers: Floats, numbers: NDArray[np.int64], marks: Floats, frame: Floats) -> Floats:
-    """Positions of the discs with numbers: near their centers, where they hide little.
-
-    Parameters
-    ----------
-    centers : ndarray of shape (n_clusters, 2)
-        In points of the plot.
-    numbers : ndarray of shape (n,)
-        The centers that get a disc.
-    marks : ndarray of shape (n_marks, 2)
-        What should not be hidden.
-    frame : ndarray of shape (2, 2)
-        Two corners of the plot.
-
-    Returns
-    -------
-    ndarray of shape (n, 2)
-        Centers of the discs.
-    """
-    turns = 2 * np.pi * np.arange(N_DIRECTIONS) / N_DIRECTIONS
-    directions = np.column_stack([np.cos(turns), np.sin(turns)])
-    distances = np.array([2.0, 3.0, 4.5, 6.5, 9.0]) * RADIUS
-    shifts = (distances[:, None, None] * directions).reshape(-1, 2)
-    marks = marks[np.isfinite(marks).all(axis=1)]
-    dots = centers[np.isfinite(centers).all(axis=1)]
-    low, high = frame.min(axis=0) + RADIUS, frame.max(axis=0) - RADIUS
-    placed = np.empty((0, 2))
-    for c in numbers.tolist():
-        spots = centers[c] + shifts
-        costs = np.repeat(distances / RADIUS, N_DIRECTIONS)
-        costs += 2.0 * _n_near(spots, marks, RADIUS + 1) + 60.0 * _n_near(spots, dots, RADIUS + 3)
-        costs += 600.0 * _n_near(spots, placed, 2 * RADIUS + 2)
-        costs += 1e6 * ((spots < low) | (spots > high)).any(axis=1)
-        placed = np.vstack([placed, spots[costs.argmin()]])
-    return placed
-
-
-def _n_near(spots: Floats, others: Floats, radius: float) -> Floats:
-    """How many of the others are within the radius of each spot."""
-    near = np.abs(spots[:, None, 0] - others[:, 0]) ** 2 + (spots[:, None, 1] - others[:, 1]) ** 2 < radius**2
-    return np.asarray(near.sum(axis=1), np.float64)
 
 
 # -- words ------------------------------------------------------------------------------------------------------------

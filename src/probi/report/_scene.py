@@ -13,7 +13,7 @@ from probi._notes import counted
 from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.objective import assign, check_centers
-from probi.report._words import feature_names
+from probi.report._style import feature_names
 from probi.solver.result import Result
 
 Array = NDArray[Any]

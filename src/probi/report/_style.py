@@ -1,17 +1,21 @@
-"""Colors, marks and axes of all plots.
+"""How numbers, names and clusters are shown: formats and colors."""
 
-Text and lines have a few named colors, which :mod:`probi.report._chart` turns into those of the page, light or dark.
-"""
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-import textwrap
-from typing import TYPE_CHECKING, Any
+import numpy as np
+from numpy.typing import NDArray
 
-from probi.errors import MissingExtraError
-from probi.report._words import Words, number
+from probi.errors import InputError
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+MISSING = "–"  # for a missing number
+THIN = "\u202f"  # narrow no-break space: 83 %
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+# Powers of ten between which numbers are written without an exponent.
+SMALLEST, LARGEST = -4, 12
+
 
 INK, MUTED, LINE = "#1f2733", "#667080", "#d9dde3"
 SPREAD, EXCESS = "#9fb3c8", "#33618f"
@@ -26,12 +30,6 @@ PALETTE = (
 # Color-blind readers can tell seven colors apart, but not twenty, so each group of seven has its own marker.
 SAME_MARKER = 7
 MARKERS = ("o", "s", "^")
-
-WIDTH = 6.4  # inches
-SMALL = 8.5
-
-# Names of features are plain text, never formulas: "$" is a dollar sign.
-PLAIN: dict[str, Any] = {"parse_math": False, "usetex": False}
 
 
 def has_colors(n_clusters: int) -> bool:
@@ -49,81 +47,139 @@ def marker(cluster: int, n_clusters: int) -> str:
     return MARKERS[cluster // SAME_MARKER] if has_colors(n_clusters) else MARKERS[0]
 
 
-def new_figure(height: float) -> "Figure":
-    """Figure of the standard width, without pyplot and its global state."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("Plots need matplotlib: pip install 'matplotlib>=3.9'.") from error
+class Words(NamedTuple):
+    """Title, caption and alternative text of a plot."""
 
-    return Figure(figsize=(WIDTH, height), layout="constrained", facecolor="white")
+    title: str
+    caption: str
+    alt: str
 
 
-def new_axes(height: float) -> "Axes":
-    """Axes that fill a figure."""
-    axes: Axes = new_figure(height).add_subplot()
-    style_axes(axes)
-    return axes
+def number(value: float, digits: int = 4) -> str:
+    """Format a number with the given significant digits; the integer part is never rounded away.
+
+    Examples
+    --------
+    >>> [number(x) for x in (1234567, 12.3456, -0.5, 0.0)]
+    ['1,234,567', '12.35', '−0.5', '0']
+    >>> number(float("nan")), number(3.2e-7)
+    ('–', '3.2 × 10⁻⁷')
+    """
+    if not math.isfinite(value):
+        return MISSING if math.isnan(value) else ("∞" if value > 0 else "−∞")
+    if value == 0:
+        return "0"
+    power = _power(value)
+    if not SMALLEST <= power < LARGEST:
+        mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+        return _signed(f"{_trimmed(mantissa)} × 10{str(int(exponent)).translate(_SUPERSCRIPTS)}")
+    return _signed(_trimmed(f"{value:,.{max(0, digits - 1 - power)}f}"))
 
 
-def style_axes(axes: "Axes") -> None:
-    """Style axes without frame, with thin lines and small text, independent of the user's settings."""
-    axes.set_facecolor("none")
-    for side, spine in axes.spines.items():
-        spine.set(visible=side in ("left", "bottom"), color=MUTED, linewidth=0.6)
-    axes.tick_params(color=MUTED, labelcolor=INK, labelsize=SMALL, width=0.6, length=3, direction="out")
-    for text in (axes.xaxis.label, axes.yaxis.label):
-        text.set(color=INK, fontsize=SMALL + 0.5)
-    axes.grid(False)
+def fixed(value: float, decimals: int | None) -> str:
+    """Format a number with the given decimals, so that a column aligns; None: with three significant digits."""
+    if decimals is None or not math.isfinite(value):
+        return number(value, 3)
+    return _signed(f"{value:,.{decimals}f}") if round(value, decimals) else f"{0:.{decimals}f}"
 
 
-def ink(axes: "Axes") -> str:
-    """Color of text in these axes, which may be the user's."""
-    from matplotlib.colors import to_hex
-
-    return str(to_hex(axes.xaxis.label.get_color()))
-
-
-def format_ticks(axes: "Axes", which: str) -> None:
-    """Format the numbers along an axis as in the text: 12,000."""
-    from matplotlib.ticker import FuncFormatter
-
-    (axes.xaxis if which == "x" else axes.yaxis).set_major_formatter(FuncFormatter(_tick))
+def decimals_for(values: NDArray[Any], scale: float) -> int | None:
+    """Decimals that show three digits of a column's scale; None if its numbers are too large or too small for that."""
+    finite = np.abs(values[np.isfinite(values)])
+    largest = float(finite.max(initial=0.0))
+    if largest == 0 or not (math.isfinite(scale) and scale > 0):
+        scale = largest or 1.0
+    if _power(scale) < SMALLEST or (largest and _power(largest) >= LARGEST):
+        return None
+    return 0 if np.all(np.abs(finite - np.round(finite)) <= 1e-9 * finite) else max(2 - _power(scale), 0)
 
 
-def _tick(value: float, _: int | None) -> str:
-    return number(value, 6)
+def percent(share: float) -> str:
+    """Format a fraction in percent; neither a small one becomes 0 nor a large one 100.
+
+    Examples
+    --------
+    >>> [percent(x) for x in (0.834, 0.0512, 0.0, 1e-9, 0.9999, 1.0)]
+    ['83\u202f%', '5.1\u202f%', '0\u202f%', 'below 0.1\u202f%', '99.9\u202f%', '100\u202f%']
+    """
+    if not math.isfinite(share):
+        return MISSING
+    hundred = 100 * share
+    if 0 < hundred < 0.1:
+        return f"below 0.1{THIN}%"
+    if 99.5 < hundred < 100:
+        return f"{min(hundred, 99.94):.1f}{THIN}%".replace("100.0", "99.9")
+    decimals = 1 if 0 < abs(hundred) < 9.95 else 0
+    return _signed(f"{hundred:,.{decimals}f}{THIN}%")
 
 
-def label(axes: "Axes", x: str, y: str) -> None:
-    """Name the axes."""
-    axes.set_xlabel(x, **PLAIN)
-    axes.set_ylabel(y, **PLAIN)
+def plus_minus(value: float, error: float) -> str:
+    """Format a value and its standard error, both to the error's second digit; without an error, six digits.
+
+    Examples
+    --------
+    >>> plus_minus(1234.4321, 12.345), plus_minus(1234.4321, 0.0), plus_minus(1234567.0, 1234.0)
+    ('1,234 ± 12', '1,234.43', '1,234,600 ± 1,200')
+    """
+    if not (math.isfinite(value) and math.isfinite(error) and error > 0):
+        return number(value, 6)
+    decimals = 1 - _power(error)
+    if decimals > 6 or max(_power(error), _power(value or 1.0)) >= LARGEST:
+        return f"{number(value, 6)} ± {number(error, 2)}"
+    both = (f"{round(x, decimals):,.{max(decimals, 0)}f}" for x in (value, error))
+    return _signed(" ± ".join(both))
 
 
-def root_figure(axes: "Axes") -> "Figure":
-    """Figure that contains the axes, even in subfigures."""
-    from matplotlib.figure import SubFigure
+def measured(value: str, unit: str) -> str:
+    """Add the unit to a number, if there is one.
 
-    figure = axes.figure
-    while isinstance(figure, SubFigure):
-        figure = figure.figure
-    if figure is None:
-        raise TypeError("These axes are in no figure.")
-    return figure
-
-
-def set_title(axes: "Axes", words: Words) -> "Figure":
-    """Write title and caption above axes; return their figure."""
-    axes.set_title(_lines(words), loc="left", fontsize=SMALL, pad=8, linespacing=1.4, **PLAIN)
-    return root_figure(axes)
+    Examples
+    --------
+    >>> measured("12.3", "km"), measured("12.3", "")
+    ('12.3 km', '12.3')
+    """
+    return f"{value} {unit}" if unit else value
 
 
-def set_figure_title(figure: "Figure", words: Words) -> "Figure":
-    """Write title and caption above all axes of a figure."""
-    figure.suptitle(_lines(words), x=0.01, ha="left", fontsize=SMALL, color=INK, linespacing=1.4, **PLAIN)
-    return figure
+def clean(text: object) -> str:
+    """Text on one line without control characters, which XML forbids."""
+    return " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
 
 
-def _lines(words: Words) -> str:
-    return "\n".join([words.title, *textwrap.wrap(words.caption, 88)])
+def short(text: str, length: int) -> str:
+    """Shorten text to the given length in the middle, because long names differ at their ends.
+
+    Examples
+    --------
+    >>> short("Horizontal_Distance_To_Roadways", 20)
+    'Horizontal…_Roadways'
+    """
+    tail = (length - 1) // 2
+    return text if len(text) <= length else f"{text[: length - 1 - tail]}…{text[-tail:]}"
+
+
+def feature_names(features: Sequence[str] | None, n_features: int) -> list[str]:
+    """Names to show: those given, or x0, x1, ..."""
+    if features is None:
+        return [f"x{j}" for j in range(n_features)]
+    if len(features) != n_features:
+        raise InputError(f"features must have {n_features} names, one per feature, got {len(features)}.")
+    return [clean(name) for name in features]
+
+
+def enumerated(names: Sequence[str], at_most: int) -> str:
+    """``a, b and 3 more``."""
+    shown = ", ".join(names[:at_most])
+    return shown if len(names) <= at_most else f"{shown} and {len(names) - at_most} more"
+
+
+def _power(value: float) -> int:
+    return math.floor(math.log10(abs(value)))
+
+
+def _trimmed(digits: str) -> str:
+    return digits.rstrip("0").rstrip(".") if "." in digits else digits
+
+
+def _signed(digits: str) -> str:
+    return digits.replace("-", "−")

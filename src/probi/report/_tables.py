@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from probi.errors import InputError
 from probi.report._scene import Scene
-from probi.report._style import color
-from probi.report._words import clean, decimals_for, fixed, number, percent
+from probi.report._style import clean, color, decimals_for, fixed, number, percent
 from probi.solver.result import Result
 
 N_TRAITS = 3  # features named for each cluster

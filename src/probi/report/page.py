@@ -21,12 +21,12 @@ from probi._files import write_atomically
 from probi._notes import counted
 from probi.errors import InputError
 from probi.nodes import Nodes
-from probi.report._drawings import clusters_picture, elbow_picture, profiles_picture, split_picture
+from probi.report._charts import elbow_picture, profiles_picture, split_picture
+from probi.report._clusters import clusters_picture
+from probi.report._picture import Picture
 from probi.report._scene import Original, Scene, make_scene
-from probi.report._style import color, has_colors
+from probi.report._style import clean, color, enumerated, has_colors, measured, number, percent, plus_minus
 from probi.report._tables import borderline_rows, centers_grid, cluster_columns, traits
-from probi.report._words import Words, clean, enumerated, measured, number, percent, plus_minus
-from probi.report.plots import ELBOW_HEIGHT, clusters_height, split_height
 from probi.solver.result import Result
 
 MAX_PROFILED = 12  # features whose names fit below a panel
@@ -175,7 +175,7 @@ def render_report(
         facts=_facts(result, context.unit),
         sentences=_sentences(results, chosen, context.unit),
         spread_percent=_spread_percent(result),
-        pictures=[(Markup(svg), words) for svg, words in _pictures(results, chosen, scene, context.unit)],
+        pictures=[(Markup(each.svg()), each.words) for each in _pictures(results, chosen, scene, context.unit)],
         colors=[color(c, k) for c in range(k)],
         columns=cluster_columns(result, scene, counts, context.unit, is_estimate),
         traits=[traits(scene, c) for c in range(k)],
@@ -300,14 +300,12 @@ def _version(name: str) -> str:
 # -- plots ------------------------------------------------------------------------------------------------------------
 
 
-def _pictures(results: Sequence[Result], chosen: int, scene: Scene, unit: str) -> list[tuple[str, Words]]:
-    """The plots as SVG, each with its title and caption."""
-    result, n_features = results[chosen], len(scene.features)
-    pictures = [clusters_picture(scene, clusters_height(scene))]
+def _pictures(results: Sequence[Result], chosen: int, scene: Scene, unit: str) -> list[Picture]:
+    pictures = [clusters_picture(scene)]
     if len(results) > 1:
-        pictures.append(elbow_picture(results, chosen, ELBOW_HEIGHT, unit))
-    pictures.append(split_picture(result, split_height(result), unit))
+        pictures.append(elbow_picture(results, chosen, unit))
+    pictures.append(split_picture(results[chosen], unit))
     # The first plot shows two features directly; for many clusters the colored table of centers is enough.
-    if 2 < n_features <= MAX_PROFILED and has_colors(scene.n_clusters):
+    if 2 < len(scene.features) <= MAX_PROFILED and has_colors(scene.n_clusters):
         pictures.append(profiles_picture(scene))
     return pictures

@@ -9,11 +9,9 @@ from numpy.typing import ArrayLike
 
 from probi.errors import InputError
 from probi.nodes import Nodes
-from probi.report._clusters import draw_clusters
-from probi.report._costs import MAX_BARS, draw_cost_split, draw_elbow
-from probi.report._profiles import draw_profiles
-from probi.report._scene import Original, Scene, check_result, make_scene
-from probi.report._style import new_axes, set_figure_title, set_title
+from probi.report._charts import elbow_picture, profiles_picture, split_picture
+from probi.report._clusters import clusters_picture
+from probi.report._scene import Original, check_result, make_scene
 from probi.solver.result import Result
 
 if TYPE_CHECKING:
@@ -68,9 +66,7 @@ def plot_clusters(
     >>> figure.axes[0].get_title(loc="left").splitlines()[0]
     '2 clusters of uncertain nodes'
     """
-    scene = make_scene(result, nodes, features, original)
-    axes = new_axes(clusters_height(scene)) if ax is None else ax
-    return set_title(axes, draw_clusters(axes, scene))
+    return clusters_picture(make_scene(result, nodes, features, original)).plot(ax)
 
 
 def plot_elbow(results: Sequence[Result], *, chosen: int | None = None, ax: Axes | None = None) -> Figure:
@@ -111,8 +107,7 @@ def plot_elbow(results: Sequence[Result], *, chosen: int | None = None, ax: Axes
         raise InputError("No results to draw. Pass at least one.")
     for result in results:
         check_result(result)
-    axes = new_axes(ELBOW_HEIGHT) if ax is None else ax
-    return set_title(axes, draw_elbow(axes, results, chosen))
+    return elbow_picture(results, chosen).plot(ax)
 
 
 def plot_cost_split(result: Result, *, ax: Axes | None = None) -> Figure:
@@ -142,8 +137,7 @@ def plot_cost_split(result: Result, *, ax: Axes | None = None) -> Figure:
     [1.0, 8.0]
     """
     check_result(result)
-    axes = new_axes(split_height(result)) if ax is None else ax
-    return set_title(axes, draw_cost_split(axes, result))
+    return split_picture(result).plot(ax)
 
 
 def plot_profiles(
@@ -173,21 +167,4 @@ def plot_profiles(
     >>> len(figure.axes)
     2
     """
-    figure, words = draw_profiles(make_scene(result, nodes, features, original))
-    return set_figure_title(figure, words)
-
-
-# -- sizes of new figures, in inches ----------------------------------------------------------------------------------
-
-ELBOW_HEIGHT = 3.4
-
-
-def clusters_height(scene: Scene) -> float:
-    """Height of a plot of clusters; it grows with the number of rows, if each cluster has one."""
-    rows = scene.n_clusters if scene.centers.shape[1] == 1 else 0
-    return min(max(4.6 if rows == 0 else 0.0, 1.4 + 0.42 * rows), 14.0)
-
-
-def split_height(result: Result) -> float:
-    """Height of a plot with one bar per cluster."""
-    return 1.1 + 0.24 * max(3, min(len(result.centers), MAX_BARS))
+    return profiles_picture(make_scene(result, nodes, features, original)).plot()

@@ -11,11 +11,13 @@ from samples import blobs, quiet_solve
 
 from probi import Nodes, assign
 from probi.geo import lonlat_of, on_sphere
-from probi.report import _chart as chart
-from probi.report._clusters import MAX_NUMBERED, RADIUS, beside
-from probi.report._drawings import clusters_picture, elbow_picture, profiles_picture, split_picture
+from probi.report._charts import elbow_picture, profiles_picture, split_picture
+from probi.report._clusters import MAX_NUMBERED, clusters_picture
+from probi.report._marks import RADIUS, beside
+from probi.report._picture import limits, round_ticks
 from probi.report._scene import make_scene
 from probi.report._style import EXCESS, PALETTE, SPREAD, color, marker
+from probi.report._svg import polyline, shown
 
 NUMBER = r"-?[\d.]+"
 
@@ -44,7 +46,13 @@ def scale_of(values, places):
 def dots_of(picture):
     """Where the dots of the centers are, in order."""
     dots = [e for e in elements(picture, "path") if "fill: #ffffff; stroke: #1f2732" in e.get("style")]
-    return np.array([pairs(dot.get("d"))[[0, 6]].mean(axis=0) for dot in dots])
+    return np.array([middles(dot.get("d"))[0] for dot in dots])
+
+
+def middles(path):
+    """Middles of circles: half a diameter to the right of where each begins."""
+    found = re.findall(rf"M({NUMBER}) ({NUMBER})a{NUMBER} {NUMBER} 0 1 0 ({NUMBER}) 0a", path)
+    return np.array([[float(x) + float(width) / 2, float(y)] for x, y, width in found])
 
 
 def numbers_in(picture):
@@ -54,7 +62,7 @@ def numbers_in(picture):
 @pytest.mark.parametrize("height", [3, 9])
 def test_centers_stand_where_they_are_and_a_distance_is_the_same_in_all_directions(height):
     result, _, scene = solved()
-    picture = clusters_picture(scene, height)[0]
+    picture = clusters_picture(scene)._replace(height=height).svg()
     assert numbers_in(picture) == ["0", "1", "2"]
     x, y = (scale_of(result.centers[:, j], dots_of(picture)[:, j]) for j in (0, 1))
     assert x > 0 > y
@@ -67,7 +75,7 @@ def test_a_degree_of_longitude_is_as_long_as_it_is_at_that_latitude():
     nodes = Nodes.from_points(on_sphere(lon, lat))
     result = quiet_solve(nodes, 3, random_state=0)
     scene = make_scene(result, nodes, ["lon", "lat"], lonlat_of)
-    places, centers = dots_of(clusters_picture(scene, 4.6)[0]), lonlat_of(result.centers)
+    places, centers = dots_of(clusters_picture(scene).svg()), lonlat_of(result.centers)
     x, y = (scale_of(centers[:, j], places[:, j]) for j in (0, 1))
     assert x / -y == pytest.approx(np.cos(np.radians(60)), rel=0.03)
 
@@ -114,7 +122,8 @@ def test_twenty_clusters_look_different_also_to_the_colour_blind(weakness):
 def test_of_more_clusters_none_has_a_colour_and_the_largest_have_numbers():
     nodes = Nodes.from_points(np.random.default_rng(0).normal(size=(90, 3)))
     result = quiet_solve(nodes, 21, n_init=1, random_state=0)
-    picture, words = clusters_picture(make_scene(result, nodes, None, None), 4.6)
+    described = clusters_picture(make_scene(result, nodes, None, None))
+    picture, words = described.svg(), described.words
     assert not [paint for paint in PALETTE if paint in picture]
     assert "dasharray" not in picture
     assert len(numbers_in(picture)) == MAX_NUMBERED
@@ -124,44 +133,46 @@ def test_of_more_clusters_none_has_a_colour_and_the_largest_have_numbers():
 
 def test_every_realization_and_median_is_drawn_in_the_colour_of_its_cluster():
     result, nodes, scene = solved()
-    picture = clusters_picture(scene, 4.6)[0]
+    picture = clusters_picture(scene).svg()
     looks = {e.get("id"): e[0].get("style") for e in elements(picture, "marker")}
     counts = np.bincount(assign(nodes, result.centers))
     for c in range(3):
-        drawn = {"realization": 0, "median": 0}
+        drawn = {"realizations": 0, "medians": 0}
         for line in elements(picture, "polyline"):
             name = re.search(r"url\(#(.*)\)", line.get("style"))[1]
             if f"fill: {color(c, 3)}" in looks[name]:
                 drawn[name.split("-")[0]] += len(pairs(line.get("points")))
-        assert drawn == {"realization": counts[c] * (nodes.n_realizations // len(nodes)), "median": counts[c]}
+        assert drawn == {"realizations": counts[c] * (nodes.n_realizations // len(nodes)), "medians": counts[c]}
 
 
 def test_an_ellipse_is_one_standard_deviation_of_its_cluster():
     result, _, scene = solved()
-    picture = clusters_picture(scene, 4.6)[0]
+    picture = clusters_picture(scene).svg()
     per_unit = scale_of(result.centers[:, 0], dots_of(picture)[:, 0])
-    ellipses = [pairs(e.get("d"))[::3][:4] for e in elements(picture, "path") if "dasharray" in e.get("style")]
-    for c, ends in enumerate(ellipses):
+    ellipses = [pairs(e.get("d"))[:-1] for e in elements(picture, "path") if "dasharray" in e.get("style")]
+    assert len(ellipses) == 3
+    for c, places in enumerate(ellipses):
         points = scene.nodes.points[scene.owners == c]
-        deviations = np.sqrt(np.linalg.eigvalsh(np.cov(points.T, bias=True)))[::-1]
-        found = [math.dist(ends[i], ends[i + 2]) / 2 / per_unit for i in (0, 1)]
-        assert_allclose(found, deviations, rtol=0.02)
+        # Points all around an ellipse have half the variance of its half axes.
+        found = 2 * np.cov(places.T, bias=True) / per_unit**2
+        assert_allclose(found * [[1, -1], [-1, 1]], np.cov(points.T, bias=True), rtol=0.02)
 
 
 def test_ellipses_that_would_hide_their_centers_are_not_drawn():
     nodes = Nodes.from_points([[0.0, 0.0], [0.1, 0.0], [99.0, 99.0], [99.0, 99.1]])
-    picture, words = clusters_picture(make_scene(quiet_solve(nodes, 2, random_state=0), nodes, None, None), 4.6)
+    described = clusters_picture(make_scene(quiet_solve(nodes, 2, random_state=0), nodes, None, None))
+    picture, words = described.svg(), described.words
     assert "dasharray" not in picture
     assert "Dashed" not in words.caption
 
 
 def test_bars_are_as_long_as_the_cost():
     result, _, _ = solved()
-    picture = split_picture(result, 2.0)[0]
+    picture = split_picture(result).svg()
     order = np.argsort(-result.clusters.cost, kind="stable")
     widths = {}
     for paint in (SPREAD, EXCESS):
-        (bars,) = [e for e in elements(picture, "path") if f"fill: {chart.shown(paint)}" in e.get("style")][:1]
+        (bars,) = [e for e in elements(picture, "path") if f"fill: {shown(paint)}" in e.get("style")][:1]
         found = re.findall(rf"M({NUMBER}) {NUMBER}H({NUMBER})", bars.get("d"))
         widths[paint] = np.array([float(end) - float(start) for start, end in found])
     together = np.concatenate([widths[SPREAD], widths[EXCESS]])
@@ -174,7 +185,7 @@ def test_bars_are_as_long_as_the_cost():
 def test_the_elbow_goes_through_the_costs():
     nodes = solved()[1]
     results = [quiet_solve(nodes, k, random_state=0) for k in (5, 1, 3)]
-    lines = [e for e in elements(elbow_picture(results, 2, 3.4)[0], "path") if "--excess" in e.get("style")]
+    lines = [e for e in elements(elbow_picture(results, 2).svg(), "path") if "--excess" in e.get("style")]
     (line,) = [e for e in lines if re.fullmatch(r"M[^MHVCZ]*", e.get("d"))]
     found = pairs(line.get("d"))
     assert scale_of(np.array([1, 3, 5]), found[:, 0]) > 0
@@ -184,30 +195,31 @@ def test_the_elbow_goes_through_the_costs():
 def test_costs_have_their_unit_and_no_words_lie_across_the_curve():
     nodes = solved()[1]
     results = [quiet_solve(nodes, k, random_state=0) for k in (1, 3)]
-    picture, words = elbow_picture(results, 1, 3.4, "km")
+    described = elbow_picture(results, 1, "km")
+    picture, words = described.svg(), described.words
     named = {e.text for e in elements(picture, "text") if not re.fullmatch(r"[\d,.]+", e.text)}
     assert named == {"Number of clusters", "Expected cost, km"}
     assert re.search(r"the nodes' own spread, [\d,.]+ km; no clustering costs less", words.caption)
     assert "good" not in words.caption
-    assert "Expected cost, km" in [e.text for e in elements(split_picture(results[1], 2.0, "km")[0], "text")]
+    assert "Expected cost, km" in [e.text for e in elements(split_picture(results[1], "km").svg(), "text")]
 
 
 def test_a_profile_is_the_center_in_standard_deviations():
     result, _, scene = solved(d=5)
-    picture = profiles_picture(scene)[0]
+    picture = profiles_picture(scene).svg()
     heights, found = scene.standardized(result.centers), []
     for c in range(3):
         (dots,) = [e for e in elements(picture, "path") if e.get("style") == f"fill: {color(c, 3)}"]
-        found.append(scale_of(heights[c], pairs(dots.get("d"))[::13][:, 1]))
+        found.append(scale_of(heights[c], middles(dots.get("d"))[:, 1]))
         # No line leads from one feature to the next.
         (bars,) = [e for e in elements(picture, "path") if f"stroke: {color(c, 3)}" in e.get("style")]
-        assert len(re.fullmatch(rf"(M{NUMBER} {NUMBER}V{NUMBER})*", bars.get("d"))[0].split("M")) == 1 + 5
+        assert len(re.fullmatch(rf"(M({NUMBER}) {NUMBER}L\2 {NUMBER})*", bars.get("d"))[0].split("M")) == 1 + 5
     assert_allclose(found, found[0], rtol=1e-2)  # one scale for all panels
     assert found[0] < 0
 
 
 def test_what_is_missing_interrupts_a_line():
-    assert chart.polyline(np.array([0, 1, 2, 3.0]), np.array([0, np.nan, 2, 3])) == "M0 0M2 2L3 3"
+    assert polyline(np.array([0, 1, 2, 3.0]), np.array([0, np.nan, 2, 3])) == "M0 0M2 2L3 3"
 
 
 @pytest.mark.parametrize(
@@ -215,7 +227,7 @@ def test_what_is_missing_interrupts_a_line():
 )
 @pytest.mark.parametrize("at_most", [3, 6, 9])
 def test_ticks_are_round_few_and_different(low, high, at_most):
-    ticks = chart.round_ticks(low, high, at_most)
+    ticks = round_ticks(low, high, at_most)
     values, words = zip(*ticks, strict=True)
     slack = 1e-6 * (high - low)
     assert low - slack <= min(values)
@@ -226,5 +238,5 @@ def test_ticks_are_round_few_and_different(low, high, at_most):
 
 def test_an_axis_of_one_value_has_room_around_it():
     for value in (0.0, 5.0, -1e9):
-        low, high = chart.limits(np.array([value, value, np.nan]))
+        low, high = limits(np.array([value, value, np.nan]))
         assert low < value < high

@@ -63,15 +63,6 @@ def test_quiet_shows_nothing(monkeypatch):
     assert found.getvalue() == ""
 
 
-@pytest.mark.slow
-def test_peak_memory_is_that_of_this_process():
-    before = console.peak_megabytes()
-    block = bytearray(b"x" * 200_000_000)
-    assert console.peak_megabytes() >= max(before, 200.0)
-    assert console.memory_megabytes() <= console.peak_megabytes() * 1.01
-    del block
-
-
 def test_an_interrupt_that_a_library_swallows_ends_the_work_all_the_same():
     with console.Interrupts(console.Console(quiet=True), at_once=True) as interrupts:
         interrupts.check()

@@ -231,7 +231,7 @@ def test_a_far_bound_is_a_factor_and_certain_nodes_have_none():
 def test_what_was_read_and_how_to_make_it_again():
     text = Page(usual()).text
     assert "file a.csv rows 1,200" in text
-    assert "probi cluster a.csv -k 3 --seed 7 seed 7 Versions Python" in text
+    assert "probi cluster a.csv -k 3 --seed 7 seed 7 Versions probi" in text
 
 
 def test_the_elbow_comes_with_several_results_and_the_chosen_one_is_shown():

@@ -2,18 +2,15 @@
 
 import json
 import math
-import platform
 import shlex
 import sys
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from probi import __version__
-from probi._memory import peak_megabytes
 from probi._notes import counted, rounded
+from probi._system import peak_megabytes, versions
 from probi.cli.console import Console, print_table, size_of_file
 from probi.io.node_assembler import Counts, by_kind
 from probi.io.passes import Tally
@@ -100,7 +97,7 @@ class Results:
         return {
             **self._costs(i),
             "excess": result.excess,
-            "above_optimum_at_most": above_optimum(result),
+            "above_optimum_at_most": result.above_optimum,
             "clusters": [
                 {
                     "cluster": c,
@@ -168,19 +165,13 @@ class Results:
         print(f"Details are for the largest, k = {rows[self.chosen][0]}; for another, run again with only that -k.")
 
 
-def above_optimum(result: Result) -> float | None:
-    """Upper bound on the relative gap between the cost, plus two standard errors, and the optimum."""
-    worst = result.cost + 2.0 * result.standard_error
-    return worst / result.lower_bound - 1.0 if result.lower_bound > 0.0 else None
-
-
 def _headline(result: Result, estimated: Result, unit: str) -> str:
     error = _error_bar(result)
     if result.cost != estimated.cost and estimated.standard_error:
         error = f" (estimate of the summary: {estimated.cost:,.6g}{_error_bar(estimated)})"
     share = result.spread_cost / result.cost if result.cost > 0 else 0.0
     spread = f"; {share:.0%} of it is the nodes' own spread" if result.spread_cost else ""
-    above = above_optimum(result)
+    above = result.above_optimum
     bound = "" if above is None else f"; at most {above:.1%} above the optimum"
     cost = f"{result.cost:,.6g}{' ' * bool(unit)}{unit}{error}"
     k = len(result.centers)
@@ -194,12 +185,6 @@ def _error_bar(result: Result) -> str:
 def command_line() -> str:
     """The command as typed."""
     return shlex.join(["probi", *sys.argv[1:]])
-
-
-def versions() -> dict[str, str]:
-    """Versions on which the result may depend."""
-    packages = {name: version(name) for name in ("numpy", "numba", "pyarrow")}
-    return {"probi": __version__, "python": platform.python_version()} | packages
 
 
 def write_run_report(results: Results, path: Path) -> None:

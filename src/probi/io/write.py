@@ -13,7 +13,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from probi._files import replacing, write_atomically
+from probi._system import replacing, write_atomically
 from probi.errors import InputError
 from probi.io.formats import format_of_name, formats_by_ending, load_format
 from probi.io.formats.base import Format, TableWriter

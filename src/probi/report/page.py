@@ -6,10 +6,9 @@ import base64
 import hashlib
 import math
 import os
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import metadata, resources
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,8 @@ import jinja2
 from markupsafe import Markup
 from numpy.typing import ArrayLike, NDArray
 
-from probi._files import write_atomically
 from probi._notes import counted
+from probi._system import versions, write_atomically
 from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.report._charts import elbow_picture, profiles_picture, split_picture
@@ -186,7 +185,7 @@ def render_report(
         grid=centers_grid(scene),
         long=LONG,
         borderline=borderline_rows(context.borderline, k),
-        versions=_versions(),
+        versions=versions(),
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
@@ -262,15 +261,12 @@ def _sentences(results: Sequence[Result], chosen: int, unit: str) -> list[str]:
 
 def _bound(result: Result) -> str:
     """Bound on the gap between the solution and the optimum."""
-    worst = result.cost + 2 * result.standard_error
-    if not (result.lower_bound > 0 and math.isfinite(worst)):
+    above = result.above_optimum
+    if above is None:
         return ""
-    ratio = max(worst / result.lower_bound, 1.0)
-    how_far = f"at most {percent(max(ratio - 1, 1e-3))} above" if ratio < 3 else f"at most {number(ratio, 2)} times"
-    exactly = (
-        " (certified lower bound)" if result.standard_error == 0 else " (certified lower bound, two standard errors)"
-    )
-    return f"That is {how_far} the optimum{exactly}; the true gap is usually much smaller."
+    how_far = f"at most {percent(max(above, 1e-3))} above" if above < 2 else f"at most {number(1 + above, 2)} times"
+    exactly = "" if result.standard_error == 0 else ", two standard errors"
+    return f"That is {how_far} the optimum (certified lower bound{exactly}); the true gap is usually much smaller."
 
 
 def _spread_share(result: Result) -> float:
@@ -283,18 +279,6 @@ def _spread_percent(result: Result) -> str:
     """Width of the bar at the top of the page; a CSS length."""
     share = _spread_share(result)
     return f"{100 * share:.2f}%" if math.isfinite(share) else "0%"
-
-
-def _versions() -> list[tuple[str, str]]:
-    names = ("probi", "numpy", "numba")
-    return [("Python", platform.python_version()), *((name, _version(name)) for name in names)]
-
-
-def _version(name: str) -> str:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return "not installed as a package"
 
 
 # -- plots ------------------------------------------------------------------------------------------------------------

@@ -106,6 +106,12 @@ class Result:
         """Cost of the centers beyond the nodes' own spread."""
         return self.cost - self.spread_cost
 
+    @property
+    def above_optimum(self) -> float | None:
+        """Certified: the cost, plus two standard errors, is at most this fraction above the optimum; None: unknown."""
+        worst = self.cost + 2.0 * self.standard_error
+        return worst / self.lower_bound - 1.0 if self.lower_bound > 0.0 and np.isfinite(worst) else None
+
     def __repr__(self) -> str:
         error = f" ± {rounded(self.standard_error):g}" if self.standard_error else ""
         spread = f"{self.spread_cost:.6g} of it spread"

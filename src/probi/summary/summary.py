@@ -641,7 +641,7 @@ class Summary:
         >>> again.n_nodes
         3
         """
-        from probi._files import write_atomically
+        from probi._system import write_atomically
 
         write_atomically(Path(path), self.to_bytes())
 
@@ -668,7 +668,7 @@ class Summary:
         ...     probi.Summary.load(f"{folder}/empty.probi").n_clusters
         3
         """
-        from probi._files import read_named
+        from probi._system import read_named
 
         return read_named(path, cls.from_bytes)
 

@@ -478,7 +478,7 @@ class Window:
         >>> again.n_periods
         3
         """
-        from probi._files import write_atomically
+        from probi._system import write_atomically
 
         write_atomically(Path(path), self.to_bytes())
 
@@ -505,7 +505,7 @@ class Window:
         ...     probi.Window.load(f"{folder}/last.window").n_periods
         3
         """
-        from probi._files import read_named
+        from probi._system import read_named
 
         return read_named(path, cls.from_bytes)
 

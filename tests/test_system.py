@@ -1,4 +1,4 @@
-"""Files are replaced as a whole: the new one or the old one, and nothing beside it."""
+"""Files are replaced as a whole: the new one or the old one, and nothing beside it. Memory; versions."""
 
 import errno
 import os
@@ -6,7 +6,9 @@ import stat
 
 import pytest
 
-from probi._files import replacing, write_atomically
+from probi import __version__
+from probi._system import peak_megabytes, replacing, versions, write_atomically
+from probi.cli.console import memory_megabytes
 
 
 def names(folder):
@@ -124,3 +126,20 @@ def test_trouble_that_says_no_number(tmp_path):
 
     with pytest.raises(OSError, match=r"x: 80 requested and 0 written$"):
         fail()
+
+
+@pytest.mark.slow
+def test_peak_memory_is_that_of_this_process():
+    before = peak_megabytes()
+    block = bytearray(b"x" * 200_000_000)
+    assert peak_megabytes() >= max(before, 200.0)
+    assert memory_megabytes() <= peak_megabytes() * 1.01
+    del block
+
+
+def test_versions_are_those_of_the_packages_that_are_used():
+    import numpy
+
+    known = versions()
+    assert (known["probi"], known["numpy"]) == (__version__, numpy.__version__)
+    assert list(known) == ["probi", "python", "numpy", "numba", "pyarrow"]

@@ -1,12 +1,14 @@
-"""Atomic file replacement, and errors that name the file."""
+"""Files that are replaced atomically, memory of the process, versions of packages."""
 
 import contextlib
 import os
 import secrets
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
+from probi import __version__
 from probi.errors import InputError
 
 T = TypeVar("T")
@@ -58,3 +60,30 @@ def _flush(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def peak_megabytes() -> float:
+    """Peak memory of this process; 0 if the system does not report it."""
+    status = Path("/proc/self/status")
+    if status.is_file():
+        # Linux: getrusage would also count the process that started this one.
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024 / 1e6
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0.0
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most / 1e6 if sys.platform == "darwin" else most * 1024 / 1e6
+
+
+def versions() -> dict[str, str]:
+    """Versions on which a result may depend."""
+    import platform
+    from importlib import metadata  # takes 20 ms, which reading and solving do without
+
+    known = {"probi": __version__, "python": platform.python_version()}
+    for name in ("numpy", "numba", "pyarrow"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            known[name] = metadata.version(name)
+    return known

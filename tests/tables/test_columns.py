@@ -173,9 +173,9 @@ def test_a_column_called_points_comes_before_other_lists_of_lists():
 def test_the_number_of_features_is_that_of_the_first_point():
     columns = {"points": pa.list_(pa.list_(F))}
     first = pa.table({"points": pa.array([None, [], [[1.0, 2.0]]], columns["points"])})
-    assert choose(columns, first=first).features == ("x0", "x1")
+    assert choose(columns, first=lambda: first).features == ("x0", "x1")
     with pytest.raises(InputError, match="'points' holds no points"):
-        choose(columns, first=first.slice(0, 2))
+        choose(columns, first=lambda: first.slice(0, 2))
     with pytest.raises(InputError, match="'points' holds no points"):
         choose(columns)
 

@@ -161,15 +161,15 @@ class Reader:
         self.schema: Any = None  # of the first file
         self.n_across_files = 0  # nodes whose rows were gathered from several files
         if known is None:
-            self._first = self._open(0)
-            self.schema = self._first.schema
+            first = self._first = self._open(0)
+            self.schema = first.schema
             with naming_errors(self.sources[0]):
-                self.columns = self._choose(self._first)
+                self.columns = self._choose(first)
                 if options.layout is None:
-                    check_inferred_points(self._first.first, self.columns)
+                    check_inferred_points(lambda: first.first, self.columns)
                 if self.columns.file is not None:
                     self.schema = self.schema.append(pa.field(self.columns.file, pa.string()))
-                self.dtype = self.options.dtype or self._dtype_of(self._first)
+                self.dtype = self.options.dtype or self._dtype_of(first)
                 self._scale_to_estimate, self.space = self._start_space()
             self._check_others()
         else:
@@ -249,7 +249,7 @@ class Reader:
         roles = {name: getattr(self.options, name) for name in names}
         commas = file.decimal_commas
         try:
-            columns = choose_columns(file.schema, self.options.layout, first=file.first, **roles)
+            columns = choose_columns(file.schema, self.options.layout, first=lambda: file.first, **roles)
         except InputError as error:
             hint = _decimal_hint(commas)
             if not hint and file.delimiter is not None and self.options.delimiter is None:

@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pacsv
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from probi._system import replacing, write_atomically
@@ -57,6 +55,8 @@ def write_centers(
     folder: Path, results: Sequence[Result], space: Transform, reading: Mapping[str, Any] | None = None
 ) -> None:
     """Write centers.parquet and centers.csv."""
+    import pyarrow.csv as pacsv
+
     table = centers_table(results, space, reading)
     write_table(folder / "centers.parquet", table)
     with replacing(folder / "centers.csv") as path:
@@ -108,6 +108,9 @@ def read_reading(path: Path) -> Mapping[str, Any]:
 
 
 def _read_table(path: Path) -> pa.Table:
+    import pyarrow.csv as pacsv
+    import pyarrow.parquet as pq
+
     try:
         if path.suffix == ".parquet":
             return pq.read_table(path)
@@ -331,6 +334,8 @@ class OutputFile:
 
 def write_table(path: Path, table: pa.Table) -> None:
     """Write a table as Parquet."""
+    import pyarrow.parquet as pq
+
     with replacing(path) as temporary:
         pq.write_table(table, temporary)
 

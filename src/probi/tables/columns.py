@@ -1,10 +1,9 @@
 """Roles of the columns of a table: given by the user, or inferred by name and type."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as kind
@@ -146,14 +145,14 @@ def choose_columns(
     probability: Given = None,
     weight: Given = None,
     group_size: int | None = None,
-    first: Any = None,
+    first: Callable[[], pa.Table] | None = None,
 ) -> Columns:
     """Roles of the columns of a table with this schema.
 
     ``id``, ``probability`` and ``weight`` are names, False (no column has this role) or None (guess by name). What can
     be read in two ways is an error that asks which is meant. ``features`` may hold patterns such as ``WAP*``, which
-    take no column that has another role. ``first`` is a table with the first rows: a column of lists of points says the
-    number of features only there.
+    take no column that has another role. ``first`` returns a table with the first rows: a column of lists of points
+    says the number of features only there.
     """
     _check_options(layout, group_size)
     names = list(schema.names)
@@ -308,7 +307,11 @@ def _infer_layout(schema: pa.Schema, group_size: int | None, has_ids: bool, prob
 
 
 def _features(
-    schema: pa.Schema, layout: str, wanted: list[str] | None, roles: set[str | None], first: Any
+    schema: pa.Schema,
+    layout: str,
+    wanted: list[str] | None,
+    roles: set[str | None],
+    first: Callable[[], pa.Table] | None,
 ) -> tuple[str | None, list[str]]:
     """Column with lists of points, if there is one, and names of the features."""
     candidates = [
@@ -342,11 +345,11 @@ def _is_index(name: str) -> bool:
     return name.startswith("__index_level_")
 
 
-def _n_features(field: pa.Field, first: Any) -> int:
+def _n_features(field: pa.Field, first: Callable[[], pa.Table] | None) -> int:
     point = field.type.value_type
     if kind.is_fixed_size_list(point):
         return int(point.list_size)
-    values = [] if first is None else first[field.name].to_pylist()
+    values = [] if first is None else first()[field.name].to_pylist()
     sizes = [len(points[0]) for points in values if points and points[0] is not None]
     if not sizes or sizes[0] == 0:
         raise InputError(f"The column {field.name!r} holds no points in its first rows.")

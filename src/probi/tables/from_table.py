@@ -1,6 +1,6 @@
 """A table in memory, from any library, as the arrays of its nodes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,10 +50,10 @@ def arrays_of(
     arrow = pa.table(table)
     columns = choose_columns(
         arrow.schema, layout, features=features, id=id, probability=probability, weight=weight,
-        group_size=group_size, first=arrow.slice(0, 100),
+        group_size=group_size, first=lambda: arrow.slice(0, 100),
     )  # fmt: skip
     if layout is None:
-        check_inferred_points(arrow, columns)
+        check_inferred_points(lambda: arrow, columns)
     if features is None:
         _warn_of_inferred_roles(columns)
     n_rows = arrow.num_rows - (arrow.num_rows % columns.group_size if columns.group_size else 0)
@@ -124,10 +124,11 @@ def degrees_note(columns: Columns) -> str:
     )
 
 
-def check_inferred_points(table: pa.Table, columns: Columns) -> None:
+def check_inferred_points(rows: Callable[[], pa.Table], columns: Columns) -> None:
     """Raise if rows share an id where the layout "points" was inferred: they may be realizations of one node."""
     if columns.layout != "points" or not columns.ids:
         return
+    table = rows()
     plain = pa.table({name: one_chunk(table[name]) for name in columns.ids})
     counts = plain.group_by(list(columns.ids)).aggregate([([], "count_all")])
     numbers = counts["count_all"].to_numpy()

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,8 @@ from probi.tables.columns import Columns, is_list, is_number
 from probi.tables.to_arrays import one_chunk
 
 BLOCK = 1 << 22
-HEAD = 1 << 18  # bytes by which types are inferred
+HEAD = 1 << 18  # bytes by which types are inferred,
+N_TYPED = 1000  # and values of each column in them
 FIRST = 1 << 16  # bytes of the first rows, by which columns get their roles
 LONGEST_LINE = 1 << 26
 DELIMITERS = ",;\t|"
@@ -113,8 +115,8 @@ class CsvFile(TableFile):
 
     def _infer_type(self, texts: pa.Array, name: str) -> pa.DataType:
         """Type that fits most values: a few bad ones must not turn numbers into text."""
-        texts = texts.drop_null()[:1000].to_pylist()
-        values = [value for text in texts if (value := text.decode("utf-8", "replace").strip())]
+        known = islice((text for text in texts.to_pylist() if text is not None), N_TYPED)
+        values = [value for text in known if (value := text.decode("utf-8", "replace").strip())]
         if not values:
             return pa.float64()
         if sum(value.startswith("[[") for value in values) * 2 > len(values):

@@ -71,3 +71,24 @@ def test_an_interrupt_that_a_library_swallows_ends_the_work_all_the_same():
             pytest.fail("it was not raised at once")
         with pytest.raises(KeyboardInterrupt):
             interrupts.check()
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+
+def test_columns_of_a_table_end_together(capsys):
+    console.print_table(["k", "経度", "e\u0301t\u00e9"], [["2", "1.5", "nan"], ["10", "-1,000", "3"]])
+    assert capsys.readouterr().out.splitlines() == [
+        " k     経度   e\u0301t\u00e9",
+        "─" * 17,
+        " 2      1.5   nan",
+        "10   -1,000     3",
+    ]
+
+
+def test_a_table_where_lines_cannot_be_drawn():
+    out = io.TextIOWrapper(io.BytesIO(), encoding="cp1252")
+    with contextlib.redirect_stdout(out):
+        console.print_table(["x"], [["10"]])
+    out.seek(0)
+    assert out.read().split() == ["x", "--", "10"]

@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+import unicodedata
 import warnings
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -172,21 +173,22 @@ class Interrupts:
 
 
 def print_table(columns: list[str], rows: list[list[str]]) -> None:
-    """Print a table on standard output; text is left-aligned, numbers are right-aligned."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    """Print a table of numbers on standard output, aligned to the right.
 
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for j, name in enumerate(columns):
-        is_text = any(row[j][:1].isalpha() for row in rows)
-        table.add_column(Text(name), justify="left" if is_text else "right", no_wrap=not is_text)
-    for row in rows:
-        table.add_row(*map(Text, row))
-    # A pipe has no width: wide enough not to wrap lines, for grep.
-    width = None if sys.stdout.isatty() else 200
-    Console(file=sys.stdout, width=width, highlight=False).print(table)
+    Without rich, whose import takes longer than to solve a small problem.
+    """
+    widths = [max(map(_width, column)) for column in zip(columns, *rows, strict=True)]
+    lines = [
+        "   ".join(" " * (width - _width(text)) + text for text, width in zip(row, widths, strict=True))
+        for row in (columns, *rows)
+    ]
+    is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+    print(lines[0], ("─" if is_unicode else "-") * _width(lines[0]), *lines[1:], sep="\n")
+
+
+def _width(text: str) -> int:
+    """Columns that a text takes on a terminal."""
+    return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "FW") for c in text)
 
 
 def print_values(values: dict[str, Any], as_json: bool, rows: "Counts | None" = None) -> None:

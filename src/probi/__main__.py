@@ -1,17 +1,32 @@
 """The command ``probi``, and ``python -m probi``."""
 
+import atexit
+import gc
+import os
 import sys
+from contextlib import suppress
+
+# Modules are no garbage: with Python's own 700 new objects between two collections, looking for it takes a tenth of the
+# time of a short command.
+COLLECT_AFTER = 50_000
 
 
 def main() -> None:
-    """Run the command line; Ctrl-C while it is imported is answered as at any other time."""
+    """Run the command line and end the process; Ctrl-C while it is imported is answered as at any other time."""
+    gc.set_threshold(COLLECT_AFTER)
     try:
         from probi.cli.app import main as run
 
-        run()
+        code = run()
     except KeyboardInterrupt:
         print("probi: Stopped.", file=sys.stderr)
-        sys.exit(1)
+        code = 1
+    # Files are closed by now; to free every object as well would take a tenth of a second.
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            stream.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

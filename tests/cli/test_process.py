@@ -13,6 +13,7 @@ import pytest
 from commands import Ran, command, probi, probi_process
 from table_files import write
 
+from probi import __version__
 from probi.io.demo_data import otis_table
 
 # As people have it: what is printed waits, and may fail only at the very end.
@@ -234,6 +235,16 @@ def test_an_interrupt_while_modules_are_imported():
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout, ran.stderr) == (1, "", "probi: Stopped.\n")
+
+
+@pytest.mark.process
+def test_what_is_to_be_done_at_exit_is_done():
+    code = (
+        "import atexit, sys; from probi.__main__ import main; sys.argv = ['probi', '--version']\n"
+        "atexit.register(lambda: print('done', file=sys.stderr)); print('begun', end=' '); main()"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, f"begun probi {__version__}\n", "done\n")
 
 
 def test_an_interrupt_after_reading_says_how_to_go_on(path, tmp_path, capsys, monkeypatch):

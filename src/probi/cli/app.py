@@ -71,8 +71,8 @@ def make_app(names: tuple[str, ...] = COMMANDS) -> typer.Typer:
     return app
 
 
-def main() -> None:
-    """Run the command line; errors are reported in a sentence, not as a traceback."""
+def main() -> int:
+    """Run the command line, and return the exit code; errors are reported in a sentence, not as a traceback."""
     arguments = sys.argv[1:]
     if not any(argument.startswith("--engine") for argument in arguments):
         sys.meta_path.insert(0, _BlockedImports(UNUSED_PACKAGES))
@@ -85,7 +85,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that nothing is flushed at exit
         if not isinstance(error, BrokenPipeError):  # the reader, such as head, has read enough
             code = _fail(f"standard output: {error.strerror}.", 1)
-    sys.exit(code)
+    return code
 
 
 def run(arguments: list[str]) -> int:

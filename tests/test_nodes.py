@@ -302,6 +302,32 @@ def test_a_slice_is_a_view():
             assert np.shares_memory(getattr(part, name), getattr(whole, name))
 
 
+WAYS = {
+    "as made": lambda some: some,
+    "constructor": lambda some: Nodes(some.points, None, np.arange(len(some) + 1)),
+    "slice": lambda some: some[2:9],
+    "every second": lambda some: some[::2],
+    "take": lambda some: some.take([7, 0, 7]),
+    "concat": lambda some: Nodes.concat([some, some[:3]]),
+    "scaled": lambda some: some.scaled(2.0),
+    "pickle": lambda some: pickle.loads(pickle.dumps(some)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_trivial_for_points_is_made_only_when_asked_for(way):
+    some = WAYS[way](Nodes.from_points(np.arange(20.0).reshape(10, 2)))
+    assert some.is_certain
+    assert some.mass is some.weights  # and neither offsets nor probabilities
+    assert not {"probabilities", "offsets", "total_probabilities"} & set(vars(some))
+    explicit = Nodes(some.points, np.ones(len(some)), np.arange(len(some) + 1), np.ones(len(some)))
+    for name in (*ARRAYS, "mass", "variances"):
+        assert_array_equal(getattr(some, name), getattr(explicit, name))
+    for index in (slice(1, 3), [1, 0]):  # and after they were made
+        assert some[index] == explicit[index]
+    assert Nodes.concat([some, explicit, some]) == Nodes.concat([explicit] * 3)
+
+
 def test_take_in_any_order_and_more_than_once():
     whole = three()
     part = whole.take([2, -2, 2, 0, -3])

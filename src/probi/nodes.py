@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -43,7 +44,10 @@ GRAIN = 1 << 18
 MANY_REALIZATIONS, FEW_NODES = 1000, 20
 
 
-_PARTS = ("points", "probabilities", "offsets", "weights", "ids", "total_probabilities", "magnitude")
+# Arrays that are made when they are asked for if they hold nothing but ones, or the offsets of certain nodes: one read
+# of many points takes less time than to write these.
+_PER_NODE, _PER_REALIZATION = ("weights", "total_probabilities"), ("probabilities", "offsets")
+_PARTS = ("points", "ids", "magnitude", *_PER_NODE, *_PER_REALIZATION)
 
 
 class Nodes:
@@ -87,11 +91,7 @@ class Nodes:
     """
 
     points: Array  # (n_realizations, n_features) float32 or float64
-    probabilities: Array  # (n_realizations,) of the same dtype
-    offsets: NDArray[np.int64]  # (n_nodes + 1,)
-    weights: Floats  # (n_nodes,)
     ids: Array | None  # (n_nodes,)
-    total_probabilities: Floats  # (n_nodes,)
     magnitude: float  # at least the largest absolute coordinate, for margins of rounding
 
     def __init__(
@@ -104,6 +104,9 @@ class Nodes:
     ) -> None:
         points = frozen(as_floats(points, "points", 2))
         offsets = frozen(check_offsets(offsets, len(points)))
+        if probabilities is None and len(offsets) - 1 == len(points):
+            self._set(**_certain_parts(points, weights, ids))
+            return
         probabilities = (
             equal_probabilities(offsets, points.dtype)
             if probabilities is None
@@ -127,9 +130,10 @@ class Nodes:
         )
 
     def _set(self, **parts: Any) -> Self:
-        self.points, self.probabilities, self.offsets = parts["points"], parts["probabilities"], parts["offsets"]
-        self.weights, self.ids = parts["weights"], parts["ids"]
-        self.total_probabilities, self.magnitude = parts["total_probabilities"], parts["magnitude"]
+        for name in _PARTS:
+            if parts[name] is not None or name == "ids":
+                setattr(self, name, parts[name])
+        self._n_nodes = len(self.points) if parts["offsets"] is None else len(parts["offsets"]) - 1
         # Arrays with one row per node, or tuples of them, by name: they are sliced together with the nodes.
         self._statistics: dict[str, Any] = parts["statistics"]
         self._lock = _parallel.Lock()
@@ -137,11 +141,31 @@ class Nodes:
 
     @classmethod
     def _trusted(cls, **parts: Any) -> Self:
-        """Make nodes from checked, frozen arrays."""
+        """Make nodes from checked, frozen arrays; None in place of ones, and of the offsets of certain nodes."""
         return cls.__new__(cls)._set(**parts)
 
     def _parts(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in _PARTS} | {"statistics": dict(self._statistics)}
+        return {name: self.__dict__.get(name) for name in _PARTS} | {"statistics": dict(self._statistics)}
+
+    @cached_property
+    def probabilities(self) -> Array:
+        """Of each realization, (n_realizations,), in the dtype of the points."""
+        return frozen(np.ones(len(self.points), self.dtype))
+
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """Start of each node, followed by the number of points, (n_nodes + 1,)."""
+        return frozen(np.arange(len(self) + 1))
+
+    @cached_property
+    def weights(self) -> Floats:
+        """How many nodes each one represents, (n_nodes,)."""
+        return frozen(np.ones(len(self)))
+
+    @cached_property
+    def total_probabilities(self) -> Floats:
+        """Sum of the probabilities of each node, (n_nodes,)."""
+        return frozen(np.ones(len(self)))
 
     # -- other ways to make them ------------------------------------------------------------------------------------
 
@@ -167,19 +191,7 @@ class Nodes:
         >>> probi.Nodes.from_points([[0.0, 0.0], [3.0, 4.0]])
         Nodes(2 nodes, 2 realizations (1 per node), 2 features, float64, mass 2)
         """
-        points = frozen(as_floats(X, "X", 2))
-        n_nodes = len(points)
-        offsets = frozen(np.arange(n_nodes + 1))
-        return cls._trusted(
-            points=points,
-            probabilities=frozen(np.ones(n_nodes, points.dtype)),
-            offsets=offsets,
-            weights=as_weights(weights, n_nodes),
-            ids=as_ids(ids, n_nodes),
-            total_probabilities=frozen(np.ones(n_nodes)),
-            magnitude=check_points(points, offsets),
-            statistics={},
-        )
+        return cls._trusted(**_certain_parts(frozen(as_floats(X, "X", 2)), weights, ids))
 
     @classmethod
     def from_groups(cls, X: ArrayLike, size: int = 10) -> Self:
@@ -484,17 +496,16 @@ class Nodes:
         if len(parts) == 1:
             return parts[0]
         ids = [part.ids for part in parts if part.ids is not None]
-        starts = np.cumsum([0] + [part.n_realizations for part in parts])
-        offsets = [part.offsets[:-1] + start for part, start in zip(parts, starts, strict=False)]
+        given = {name for name in _PER_NODE + _PER_REALIZATION for part in parts if name in part.__dict__}
         shared = set.intersection(*(set(part._statistics) for part in parts))
 
-        def joined(name: str) -> Array:
-            return frozen(np.concatenate([getattr(part, name) for part in parts]))
+        def joined(name: str) -> Array | None:
+            return frozen(np.concatenate([getattr(part, name) for part in parts])) if name in given else None
 
         return cls._trusted(
-            points=joined("points"),
+            points=frozen(np.concatenate([part.points for part in parts])),
             probabilities=joined("probabilities"),
-            offsets=frozen(np.concatenate([*offsets, starts[-1:]])),
+            offsets=_joined_offsets(parts) if "offsets" in given else None,
             weights=joined("weights"),
             ids=frozen(concat_ids(ids)) if ids else None,
             total_probabilities=joined("total_probabilities"),
@@ -508,7 +519,7 @@ class Nodes:
     # -- what they are ----------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return len(self.weights)
+        return self._n_nodes
 
     @property
     def n_realizations(self) -> int:
@@ -538,6 +549,8 @@ class Nodes:
     @property
     def mass(self) -> Floats:
         """Weight times total probability, of each node."""
+        if "total_probabilities" not in self.__dict__:
+            return self.weights
         return self.statistic("mass", lambda: frozen(self.weights * self.total_probabilities))  # type: ignore[no-any-return]
 
     @property
@@ -615,12 +628,13 @@ class Nodes:
         return self.take(np.atleast_1d(index))
 
     def _cut(self, start: int, stop: int) -> Self:
-        first, last = self.offsets[start], self.offsets[stop]
+        offsets = self.__dict__.get("offsets")
+        first, last = (start, stop) if offsets is None else (offsets[start], offsets[stop])
         return self._some(
             lambda array: array[start:stop],
+            lambda array: array[first:last],
             points=self.points[first:last],
-            probabilities=self.probabilities[first:last],
-            offsets=frozen(self.offsets[start : stop + 1] - first),
+            offsets=None if offsets is None else frozen(offsets[start : stop + 1] - first),
         )
 
     def take(self, index: ArrayLike) -> Self:
@@ -645,31 +659,32 @@ class Nodes:
         >>> nodes.take([2, 0]).ids
         array(['c', 'a'], dtype='<U1')
         """
-        chosen = as_index(index, len(self))
-        if self.is_certain:
-            rows, offsets = chosen, np.arange(len(chosen) + 1)
-        else:
+        return self._taken(as_index(index, len(self)))
+
+    def _taken(self, chosen: NDArray[np.int64]) -> Self:
+        """Nodes with these indices, which are known to be valid."""
+        rows, offsets = chosen, None
+        if not self.is_certain:
             sizes = np.diff(self.offsets)[chosen]
             offsets = np.concatenate([[0], np.cumsum(sizes)])
             rows = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], sizes)
         points = frozen(self.points[rows])
         return self._some(
             lambda array: frozen(array[chosen]),
+            lambda array: frozen(array[rows]),
             points=points,
             magnitude=largest_magnitude(points),
-            probabilities=frozen(self.probabilities[rows]),
-            offsets=frozen(offsets),
+            offsets=None if offsets is None else frozen(offsets),
         )
 
-    def _some(self, chosen: Callable[[Array], Array], **others: Any) -> Self:
-        """Select nodes: ``chosen`` indexes arrays with one row per node, ``others`` are the other new arrays."""
-        by_node = {
-            "weights": chosen(self.weights),
-            "ids": None if self.ids is None else chosen(self.ids),
-            "total_probabilities": chosen(self.total_probabilities),
-            "statistics": {name: _each(chosen, value) for name, value in dict(self._statistics).items()},
-        }
-        return self._trusted(**self._parts() | others | by_node)
+    def _some(self, by_node: Callable[[Array], Array], by_realization: Callable[[Array], Array], **others: Any) -> Self:
+        """Select nodes: functions that index arrays with a row per node and per realization, and other new arrays."""
+        parts = self._parts()
+        given: dict[str, Any] = {name: by_node(parts[name]) for name in ("ids", *_PER_NODE) if parts[name] is not None}
+        if parts["probabilities"] is not None:
+            given["probabilities"] = by_realization(parts["probabilities"])
+        given["statistics"] = {name: _each(by_node, value) for name, value in parts["statistics"].items()}
+        return self._trusted(**parts | others | given)
 
     def scaled(self, factors: ArrayLike) -> Self:
         """Nodes with each feature multiplied by its factor, for example 1 / standard deviation.
@@ -722,7 +737,7 @@ class Nodes:
         places = frozen(as_floats(points, "points", 2, self.dtype))
         if len(places) != self.n_realizations:
             raise InputError(f"There are {len(places)} points for {self.n_realizations} realizations.")
-        changed = {"points": places, "magnitude": check_points(places, self.offsets), "statistics": {}}
+        changed = {"points": places, "magnitude": check_points(places, self.__dict__.get("offsets")), "statistics": {}}
         return self._trusted(**self._parts() | changed)
 
     def thin(
@@ -861,6 +876,25 @@ class Nodes:
         ]  # fmt: skip
         header = ["node" if self.ids is None else "id", "realizations", "mass", *(f"mean x{j}" for j in range(d))]
         return _notes.html_table(repr(self), rows, header)
+
+
+def _certain_parts(points: Array, weights: Any, ids: Any) -> dict[str, Any]:
+    """Parts of nodes with one realization each, which is certain."""
+    n_nodes = len(points)
+    return {
+        "points": points,
+        "weights": None if weights is None else as_weights(weights, n_nodes),
+        "ids": as_ids(ids, n_nodes),
+        "magnitude": check_points(points),
+        "statistics": {},
+        **dict.fromkeys(("probabilities", "offsets", "total_probabilities")),
+    }
+
+
+def _joined_offsets(parts: Sequence[Nodes]) -> Array:
+    starts = np.cumsum([0] + [part.n_realizations for part in parts])
+    offsets = [part.offsets[:-1] + start for part, start in zip(parts, starts, strict=False)]
+    return frozen(np.concatenate([*offsets, starts[-1:]]))
 
 
 def _each(function: Callable[..., Any], *values: Any) -> Any:

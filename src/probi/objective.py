@@ -28,7 +28,7 @@ def check_centers(centers: ArrayLike, n_features: int) -> Floats:
         raise InputError("There are no centers.")
     if array.shape[1] != n_features:
         raise InputError(f"Centers have {counted(array.shape[1], 'feature')}, but the nodes have {n_features}.")
-    check_points(array)
+    check_points(array, each="Center")
     return array
 
 

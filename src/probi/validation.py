@@ -98,10 +98,10 @@ def as_floats(values: Any, name: str, n_dimensions: int, dtype: Any = None) -> A
         return array.astype(dtype, copy=False)
 
 
-def check_points(points: Array, offsets: Array | None = None) -> float:
+def check_points(points: Array, offsets: Array | None = None, each: str = "Node") -> float:
     """Raise on NaN, infinity and magnitudes whose squares leave float64; return the largest magnitude.
 
-    Without offsets the points are centers.
+    Without offsets, ``each`` says what a point is.
     """
     if points.shape[1] == 0:
         raise InputError(f"Points have no features: their shape is {points.shape}.")
@@ -112,7 +112,7 @@ def check_points(points: Array, offsets: Array | None = None) -> float:
         value = points[row, feature]
         advice = "Divide all coordinates by a constant." if np.isfinite(value) else "Drop the node or repair the value."
         reason = ", so large that distances overflow" if np.isfinite(value) else ""
-        raise InputError(f"{_where(row, offsets)} has {value} in feature {feature}{reason}. {advice}")
+        raise InputError(f"{_where(row, offsets, each)} has {value} in feature {feature}{reason}. {advice}")
     if 0.0 < magnitude < SMALLEST:
         raise InputError(
             f"All coordinates are below {magnitude:.0e}, so small that squared distances vanish. "
@@ -139,9 +139,9 @@ def _magnitude_of_part(flat: Array, start: int, stop: int) -> Any:
     return np.maximum(part.max(), -part.min())
 
 
-def _where(row: int, offsets: Array | None) -> str:
+def _where(row: int, offsets: Array | None, each: str = "Node") -> str:
     if offsets is None:
-        return f"Center {row}"
+        return f"{each} {row}"
     node = int(np.searchsorted(offsets, row, side="right")) - 1
     if offsets[node + 1] - offsets[node] == 1:
         return f"Node {node}"

@@ -62,7 +62,7 @@ def test_what_was_taken_out_stays_as_it_is_and_cannot_be_written_to():
 
 def test_the_magnitude_is_that_of_the_nodes_not_of_free_places():
     buffer = Buffer.of(Nodes.from_points([[1.0, -3.0]]))
-    buffer._points[1:] = 1e9
+    buffer._arrays["points"][1:] = 1e9
     assert buffer.nodes().magnitude == 3.0
 
 
@@ -80,31 +80,44 @@ def test_the_first_nodes_say_which_dtype_and_how_many_features():
     assert buffer.nodes().points.dtype == buffer.nodes().probabilities.dtype == np.float32
 
 
-def test_arrays_grow_seldom(monkeypatch):
-    grown, grow = [], Buffer._grow
-
-    def counted(self, *arguments):
-        grown.append(len(self))
-        grow(self, *arguments)
-
-    monkeypatch.setattr(Buffer, "_grow", counted)
-    some = uncertain(2000)
-    buffer = filled([some[i : i + 1] for i in range(2000)])
+def test_arrays_grow_seldom():
+    some, buffer, seen = uncertain(2000), Buffer(), []
+    for i in range(2000):
+        buffer.append(some[i : i + 1])
+        if not any(buffer._arrays["points"] is points for points in seen):
+            seen.append(buffer._arrays["points"])
     assert len(buffer) == 2000
-    assert len(grown) < 20
+    assert len(seen) < 20
 
 
-def test_without_memory_to_grow_nothing_changes(monkeypatch):
+@pytest.mark.parametrize("n_before", [0, 1, 2])
+def test_without_memory_to_grow_nothing_changes(monkeypatch, n_before):
     some = uncertain(40)
     buffer = Buffer.of(some[:10])
+    room, calls = Buffer._room, []
 
-    def no_memory(*_):
-        raise MemoryError
+    def no_memory(self, *arguments):
+        calls.append(arguments)
+        if len(calls) > n_before:
+            raise MemoryError
+        return room(self, *arguments)
 
-    monkeypatch.setattr(Buffer, "_grow", no_memory)
+    monkeypatch.setattr(Buffer, "_room", no_memory)
     with pytest.raises(MemoryError):
         buffer.append(some[10:])
     assert buffer.nodes() == some[:10]
     monkeypatch.undo()
     buffer.append(some[10:])
     assert buffer.nodes() == some
+
+
+def test_certain_nodes_take_no_more_than_their_points_until_others_come():
+    points, weighted = Nodes.from_points(certain(40).points), certain(3, seed=1)
+    buffer = filled([points[:25], points[25:]])
+    assert list(buffer._arrays) == ["points"]
+    buffer.append(weighted)
+    assert set(buffer._arrays) == {"points", "weights"}
+    buffer.append(uncertain(5))
+    buffer.append(points[:2])
+    assert buffer.nodes() == Nodes.concat([points, weighted, uncertain(5), points[:2]])
+    assert_array_equal(buffer.nodes().total_probabilities[:43], 1.0)

@@ -34,10 +34,13 @@ class Form(NamedTuple):
 
     def convert(self, nodes: Nodes) -> Nodes:
         """The same nodes in this form, which is that of a join."""
-        parts: dict[str, Any] = {} if self.ids is not None else {"ids": None}
+        parts = nodes._parts()
+        if self.ids is None:
+            parts["ids"] = None
         if nodes.dtype != self.dtype:
-            parts |= {name: frozen(getattr(nodes, name).astype(self.dtype)) for name in ("points", "probabilities")}
-        return Nodes._trusted(**nodes._parts() | parts)
+            for name in ("points", "probabilities"):
+                parts[name] = None if parts[name] is None else frozen(parts[name].astype(self.dtype))
+        return Nodes._trusted(**parts)
 
 
 class Buffer:
@@ -47,12 +50,8 @@ class Buffer:
         # Numbers of nodes and realizations, and the thinning totals of the stream up to here. One tuple, so that nodes
         # are added atomically.
         self._used = (0, 0, NOTHING_LOST)
-        self._points: Array = np.empty((0, 0))
-        self._probabilities: Array = np.empty(0)
-        self._offsets: Array = np.zeros(1, np.int64)
-        self._weights: Array = np.empty(0)
-        self._ids: Array | None = None
-        self._totals: Array = np.empty(0)
+        # By name, as in Nodes: those that some of the nodes were given with.
+        self._arrays: dict[str, Array] = {}
 
     @classmethod
     def of(cls, nodes: Nodes | None, thinning: ThinningTotals = NOTHING_LOST) -> "Buffer":
@@ -69,7 +68,8 @@ class Buffer:
     @property
     def form(self) -> Form:
         """Form of the nodes, if there are any."""
-        return Form(self._points.shape[1], self._points.dtype, None if self._ids is None else str(self._ids.dtype))
+        points, ids = self._arrays["points"], self._arrays.get("ids")
+        return Form(points.shape[1], points.dtype, None if ids is None else str(ids.dtype))
 
     @property
     def thinning(self) -> ThinningTotals:
@@ -83,37 +83,33 @@ class Buffer:
         """
         start, first, before = self._used
         n, r = start + len(nodes), first + nodes.n_realizations
-        if n >= len(self._weights) or r >= len(self._points):
-            self._grow(nodes, n, r)
-        self._points[first:r] = nodes.points
-        self._probabilities[first:r] = nodes.probabilities
-        self._offsets[start + 1 : n + 1] = nodes.offsets[1:]
-        self._offsets[start + 1 : n + 1] += first
-        self._weights[start:n] = nodes.weights
-        if self._ids is not None:
-            self._ids[start:n] = nodes.ids
-        self._totals[start:n] = nodes.total_probabilities
+        for name, given in nodes._parts().items():
+            if name == "offsets" and (given is not None or name in self._arrays):
+                ends = self._room(name, given, start + 1, n + 1)[start + 1 : n + 1]
+                ends[:] = np.arange(1, len(nodes) + 1) if given is None else given[1:]
+                ends += first
+            elif name in self._arrays or isinstance(given, np.ndarray):
+                used, needed = (first, r) if name in ("points", "probabilities") else (start, n)
+                self._room(name, given, used, needed)[used:needed] = 1 if given is None else given
         self._used = (n, r, before if thinning is None else thinning)
 
-    def _grow(self, like: Nodes, n_nodes: int, n_realizations: int) -> None:
-        """Make room; at least double, so that adding takes amortized constant time."""
-        n = max(n_nodes + 1, 2 * len(self._weights), 16)
-        r = max(n_realizations + 1, 2 * len(self._points), 16)
-        points = np.empty((r, like.n_features), like.dtype)
-        probabilities, offsets = np.empty(r, like.dtype), np.zeros(n + 1, np.int64)
-        weights, totals = np.empty(n), np.empty(n)
-        ids = None if like.ids is None else np.empty(n, like.ids.dtype)
-        used, filled, _ = self._used
-        if used:
-            points[:filled] = self._points[:filled]
-            probabilities[:filled] = self._probabilities[:filled]
-            offsets[: used + 1] = self._offsets[: used + 1]
-            weights[:used] = self._weights[:used]
-            totals[:used] = self._totals[:used]
-            if ids is not None and self._ids is not None:
-                ids[:used] = self._ids[:used]
-        self._points, self._probabilities, self._offsets = points, probabilities, offsets
-        self._weights, self._totals, self._ids = weights, totals, ids
+    def _room(self, name: str, given: Array | None, used: int, needed: int) -> Array:
+        """Array of which so many rows are used, with room for those needed.
+
+        It at least doubles when it grows, so that adding takes amortized constant time.
+        """
+        old = self._arrays.get(name)
+        if old is not None and needed <= len(old):
+            return old
+        like = old if given is None else given
+        assert like is not None  # else there is nothing to make room for
+        new = np.empty((max(needed, 16 if old is None else 2 * len(old)), *like.shape[1:]), like.dtype)
+        if old is not None:
+            new[:used] = old[:used]
+        else:
+            new[:used] = np.arange(used) if name == "offsets" else 1
+        self._arrays[name] = new
+        return new
 
     def some(self) -> Nodes | None:
         """All nodes; None if there are none, as the number of features is then unknown."""
@@ -122,14 +118,8 @@ class Buffer:
     def nodes(self) -> Nodes:
         """All nodes, as views: later nodes are appended behind them, so they do not change."""
         n, r, _ = self._used
-        points = frozen(self._points[:r])
-        return Nodes._trusted(
-            points=points,
-            probabilities=frozen(self._probabilities[:r]),
-            offsets=frozen(self._offsets[: n + 1]),
-            weights=frozen(self._weights[:n]),
-            ids=None if self._ids is None else frozen(self._ids[:n]),
-            total_probabilities=frozen(self._totals[:n]),
-            magnitude=largest_magnitude(points),
-            statistics={},
-        )
+        rows = {"points": r, "probabilities": r, "offsets": n + 1, "weights": n, "ids": n, "total_probabilities": n}
+        arrays: dict[str, Any] = {
+            name: frozen(self._arrays[name][:stop]) if name in self._arrays else None for name, stop in rows.items()
+        }
+        return Nodes._trusted(**arrays, magnitude=largest_magnitude(arrays["points"]), statistics={})

@@ -352,12 +352,12 @@ def test_after_an_error_the_rest_is_not_computed(client, tmp_path):
         # Every tenth: Dask decides which part comes first.
         return pd.DataFrame({"x": [1.0, 2.0 if i % 10 else float("nan")]})
 
-    frame = dd.from_delayed([dask.delayed(part)(i) for i in range(300)], meta=pd.DataFrame({"x": [1.0]}))
+    frame = dd.from_delayed([dask.delayed(part)(i) for i in range(90)], meta=pd.DataFrame({"x": [1.0]}))
     with pytest.raises(InputError, match=r"partition \d*0, row 2"):
         on_dask.summarize(frame, 1, client=client)
     time.sleep(1.0)
     # The error travels while others go on, on a busy machine for seconds.
-    assert len(list(tmp_path.iterdir())) < 200
+    assert len(list(tmp_path.iterdir())) < 60
 
 
 def test_a_file_that_was_replaced_is_read_again(client, tmp_path):

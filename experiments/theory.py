@@ -17,7 +17,7 @@ import probi
 from benchmarks.data import beijing_nodes, random_nodes
 from experiments.peers import otis_nodes
 from experiments.records import Records
-from probi.coreset import importance, kumar, lss, paper
+from probi.coreset import importance, lss, paper
 from probi.coreset.lss import Guarantee, lss_coreset, make_buckets
 from probi.medians import SPREAD_TOL, certified_medians, measured
 from probi.solver.lloyd import p_lloyd
@@ -117,7 +117,7 @@ def _kumar(records: Records, report: Callable[[str], None]) -> None:
     for m in REALIZATIONS:
         node = probi.Nodes.from_dense(rng.exponential(size=(1, m, 5)) ** 2)
         best = probi.one_medians(node)[1][0]
-        table_seconds, sums = _best(lambda node=node: kumar.cumulative_probabilities(node))
+        table_seconds, sums = _best(lambda node=node: paper.cumulative_probabilities(node))
         report(f"Kumar's median of {m} realizations")
         for precision in PRECISIONS:
             if records.has(precision=precision, n_realizations=m):
@@ -127,7 +127,7 @@ def _kumar(records: Records, report: Callable[[str], None]) -> None:
             seconds = math.inf
             for _ in range(3):
                 start = time.perf_counter()
-                places = kumar.kumar_medians(node, index, np.random.default_rng(1), precision, n_repetitions, sums)
+                places = paper.kumar_medians(node, index, np.random.default_rng(1), precision, n_repetitions, sums)
                 seconds = min(seconds, time.perf_counter() - start)
             cost = np.concatenate([probi.expected_distances(node, y)[0] for y in np.array_split(places, 20)])
             records.add(

@@ -458,7 +458,7 @@ class Nodes:
         >>> nodes, nodes.ids
         (Nodes(2 nodes, 3 realizations (1 to 2 per node), 2 features, float64, mass 2), array(['a', 'b'], dtype=object))
         """
-        from probi.tables.from_table import arrays_of
+        from probi.tables.convert import arrays_of
 
         return cls(
             *arrays_of(
@@ -834,7 +834,7 @@ class Nodes:
         >>> table.column_names
         ['id', 'weight', 'points', 'probability']
         """
-        from probi.tables.to_table import to_table
+        from probi.tables.convert import to_table
 
         return to_table(self)
 

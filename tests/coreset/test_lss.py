@@ -13,7 +13,7 @@ from samples import blobs, numbered, random_centers
 from scipy.stats import binom
 
 from probi import InputError, Nodes, SolverWarning, _parallel, expected_cost, expected_distances, one_medians, solve
-from probi.coreset import kumar, lss
+from probi.coreset import lss, paper
 from probi.coreset.lss import Guarantee, lss_coreset
 
 
@@ -56,7 +56,7 @@ def test_kumars_median_keeps_its_guarantee(precision):
     gap = 1.05 * precision / (2 + precision)
     hard = [nearly_even(gap), Nodes.concat([dense(n=1, m=300)] * 1000)]
     for some in hard:
-        places = kumar.kumar_medians(some, np.arange(1000), rng(), precision, n_repetitions=4)
+        places = paper.kumar_medians(some, np.arange(1000), rng(), precision, n_repetitions=4)
         best = one_medians(some[:1])[1][0]
         cost = np.array([expected_distances(some[:1], y[None])[0, 0] for y in places]) / some.total_probabilities[0]
         # Four repetitions: it may fail in 1 of 16 runs; that 85 or more of 1,000 do so would happen once in 500 times.
@@ -69,7 +69,7 @@ def test_more_repetitions_fail_less():
     around /= np.linalg.norm(around, axis=1, keepdims=True)
     X = np.concatenate([np.zeros((1, 10)), around])
     some = Nodes.from_dense(np.tile(X, (1000, 1, 1)), np.tile([0.45] + 100 * [0.0055], (1000, 1)))
-    missed = [kumar.kumar_medians(some, np.arange(1000), rng(), n_repetitions=n).any(axis=1).mean() for n in (1, 2, 8)]
+    missed = [paper.kumar_medians(some, np.arange(1000), rng(), n_repetitions=n).any(axis=1).mean() for n in (1, 2, 8)]
     assert missed[0] == pytest.approx(0.55**4, abs=0.03)
     assert missed[1] < 0.03
     assert missed[2] == 0
@@ -77,7 +77,7 @@ def test_more_repetitions_fail_less():
 
 def runs_that_miss(node, n_runs, limit, precision=0.9, n_repetitions=1):
     """How many of some runs on one node end above ``limit`` times the smallest cost."""
-    places = kumar.kumar_medians(node, np.zeros(n_runs, np.int64), rng(), precision, n_repetitions)
+    places = paper.kumar_medians(node, np.zeros(n_runs, np.int64), rng(), precision, n_repetitions)
     _, (best,) = one_medians(node)
     cost = np.concatenate([expected_distances(node, some)[0] for some in np.array_split(places, 20)])
     return int((cost / node.total_probabilities[0] > limit * best).sum())
@@ -116,22 +116,22 @@ def test_one_repetition_keeps_a_third_of_its_precision_in_three_of_four_runs(pre
     Measured are 23 % at most. Were it 25 %, fewer than 980 of 4,000 would fail in 1 of 4 trials; were it 23 %, 980 or
     more would in 1 of 80.
     """
-    ratio = 1 + 1.01 * precision * kumar.KEPT_BY_ONE
+    ratio = 1 + 1.01 * precision * paper.KEPT_BY_ONE
     hard = [two_points(ratio / (1 + ratio))]
     hard += [star(share, d) for share in (0.2, 0.3, 0.35, 0.45) for d in (3, 50)] if precision == 0.9 else []
     for node in hard:
-        assert runs_that_miss(node, 4000, 1 + precision * kumar.KEPT_BY_ONE, precision) < 980
+        assert runs_that_miss(node, 4000, 1 + precision * paper.KEPT_BY_ONE, precision) < 980
 
 
 def test_the_last_judges_are_as_many_as_the_proof_asks_for():
     """Between two points that differ as the proof assumes, by the binomial distribution itself."""
     for precision, n_repetitions in ((0.9, 2), (0.9, 24), (0.5, 10), (0.1, 4)):
-        n = kumar.n_last_judges(precision, n_repetitions)
-        good, bad = 1 + precision * kumar.KEPT_BY_ONE, 1 + precision
+        n = paper.n_last_judges(precision, n_repetitions)
+        good, bad = 1 + precision * paper.KEPT_BY_ONE, 1 + precision
         # Two points at the distance f(good) + f(bad), where the bound of a difference is reached.
         wrong = binom.sf((n - 1) // 2, n, good / (good + bad))
         assert n_repetitions * wrong <= 2.0 ** -(n_repetitions + 1)
-    assert kumar.n_last_judges(0.9, 1) == 0
+    assert paper.n_last_judges(0.9, 1) == 0
 
 
 def test_a_finer_precision_looks_for_the_median_itself():
@@ -139,7 +139,7 @@ def test_a_finer_precision_looks_for_the_median_itself():
     X = rng(1).exponential(size=(50, 2000, 3)) ** 2
     some = Nodes.from_list(X)
     best = one_medians(some)[1]
-    places = kumar.kumar_medians(some, np.arange(50), rng(), 0.1)
+    places = paper.kumar_medians(some, np.arange(50), rng(), 0.1)
     cost = np.array([expected_distances(v, y[None])[0, 0] for v, y in zip(some, places, strict=True)])
     assert (cost / best).max() < 1.02
 
@@ -147,20 +147,20 @@ def test_a_finer_precision_looks_for_the_median_itself():
 def test_only_what_is_drawn_is_looked_at():
     """With the sums at hand a median costs the same however many realizations there are: others are not even read."""
     some = dense(n=1, m=4000)
-    sums = kumar.cumulative_probabilities(some)
+    sums = paper.cumulative_probabilities(some)
     uniforms = rng().random(4 + 32)
     drawn = np.unique(np.searchsorted(sums, uniforms * sums[-1], side="right"))
     points = np.full_like(some.points, np.nan)
     points[drawn] = some.points[drawn]
     holes = Nodes._trusted(**some._parts() | {"points": points, "statistics": {}})
-    found = [kumar.kumar_medians(v, np.arange(1), rng(), sums=sums) for v in (some, holes)]
+    found = [paper.kumar_medians(v, np.arange(1), rng(), sums=sums) for v in (some, holes)]
     assert_array_equal(*found)
 
 
 def test_a_tiny_node_among_others_is_drawn_by_its_own_probabilities():
     tiny = Nodes([[5.0], [9.0], [7.0]], np.array([0.0, 1e-20, 0.0]), [0, 3])
     some = Nodes.concat([Nodes.from_points(np.zeros((2000, 1))), tiny])
-    assert kumar.kumar_medians(some, np.array([2000]), rng())[0, 0] == 9.0
+    assert paper.kumar_medians(some, np.array([2000]), rng())[0, 0] == 9.0
 
 
 def test_medians_and_spreads_are_near_the_best():

@@ -13,8 +13,7 @@ from scipy.stats import chi2
 
 from probi import Nodes, _parallel, expected_cost, expected_distances, one_medians
 from probi.coreset import paper
-from probi.coreset.kumar import kumar_medians
-from probi.coreset.paper import PAPER_MEDIANS, buckets, reduce
+from probi.coreset.paper import PAPER_MEDIANS, buckets, kumar_medians, reduce
 from probi.medians import paper_medians
 
 # Statistical tests have fixed seeds: right code would be red for one choice of them in 10,000.

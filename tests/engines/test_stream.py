@@ -4,7 +4,7 @@ import pytest
 from engines.here import Here, tables_of
 
 from probi import InputError, Summary
-from probi.engines.stream import SavedStream
+from probi.engines.engine import SavedStream
 
 
 def stream(path, n_clusters=2, random_state=None, **options):

@@ -20,9 +20,8 @@ from table_files import columns_of, csv_text, some_nodes, tiny, write
 from probi import Summary, solve
 from probi.cli import console
 from probi.errors import InputError, StoppedError
-from probi.io.checkpoint import Checkpoint
 from probi.io.options import Options
-from probi.io.passes import summarize
+from probi.io.passes import Checkpoint, summarize
 from probi.io.reader import Reader
 
 
@@ -355,7 +354,7 @@ def test_another_file_in_the_folder(job, tmp_path):
 @pytest.mark.parametrize("line", [1, -1])
 def test_a_file_that_has_changed(job, tmp_path, monkeypatch, line):
     """Also where its size and time are as before: both of its ends are looked at."""
-    monkeypatch.setattr("probi.io.checkpoint.EDGE", 100)
+    monkeypatch.setattr("probi.io.passes.EDGE", 100)
     path = write(tmp_path / "x.csv", columns_of(some_nodes("long", n=80), "long"))
     assert job(inputs=[path], stop=4).code == 1
     times = path.stat()
@@ -371,7 +370,7 @@ def test_a_file_that_has_changed(job, tmp_path, monkeypatch, line):
 @pytest.mark.parametrize(("format", "stop"), [("csv", 6), ("parquet", 20), ("arrow", 40)])
 def test_a_file_that_has_changed_in_the_middle(job, tmp_path, monkeypatch, format, stop):
     """With its size and time as before, and in a part that has been read."""
-    monkeypatch.setattr("probi.io.checkpoint.EDGE", 100)
+    monkeypatch.setattr("probi.io.passes.EDGE", 100)
     tables = [columns_of(some_nodes("long", n=60, seed=i), "long") for i in (0, 1)]
     tables[1]["id"] = [id - 1000 for id in tables[1]["id"]]
     paths = [write(tmp_path / f"{i}.{format}", table) for i, table in enumerate(tables)]

@@ -10,7 +10,7 @@ from table_files import assert_same
 
 from probi import Nodes
 from probi.errors import InputError
-from probi.tables.to_table import to_table
+from probi.tables.convert import to_table
 
 NAMES = ["north", "east", "up", "time"]
 

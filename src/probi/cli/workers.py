@@ -12,9 +12,8 @@ from probi.cli.console import Console, Interrupts, Progress
 from probi.cli.steps import check_counts
 from probi.engines.engine import Engine, Files, OnPart
 from probi.engines.tasks import Summarize, unpack_part
-from probi.io.checkpoint import Rejects
 from probi.io.node_assembler import Counts
-from probi.io.passes import Tally
+from probi.io.passes import Rejects, Tally
 from probi.io.reader import Reader
 from probi.io.write import assignment_file
 from probi.summary import Summary

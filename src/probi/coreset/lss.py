@@ -19,8 +19,7 @@ from probi import _parallel
 from probi._inputs import as_nodes
 from probi._kernels import geometry
 from probi._random import generator
-from probi.coreset.kumar import kumar_medians
-from probi.coreset.paper import buckets, draws, rings_of
+from probi.coreset.paper import buckets, draws, kumar_medians, rings_of
 from probi.coreset.preset import Preset, Retained, concat_nonempty
 from probi.errors import InputError, SolverWarning
 from probi.nodes import Nodes

@@ -12,7 +12,7 @@ from typing import Any
 PART_BYTES = 1 << 26
 
 # Engines by name: all modules but those that they share.
-NAMES = sorted({module.name for module in iter_modules(__path__)} - {"engine", "stream", "tasks"})
+NAMES = sorted({module.name for module in iter_modules(__path__)} - {"engine", "tasks"})
 
 
 def __getattr__(name: str) -> Any:

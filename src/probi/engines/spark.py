@@ -25,8 +25,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from probi.engines import PART_BYTES
-from probi.engines.engine import Engine, Files, Frame, OnPart, no_progress
-from probi.engines.stream import SavedStream
+from probi.engines.engine import Engine, Files, Frame, OnPart, SavedStream, no_progress
 from probi.engines.tasks import Summarize, Task, finish, groups, merge, table_from_bytes, table_to_bytes
 from probi.errors import InputError, MissingExtraError, ProbiError
 from probi.solver.result import Result

@@ -25,7 +25,7 @@ from probi.io.sources import Source, find_sources
 from probi.io.transform import N_ESTIMATED, SCALES, Transform, read_scale
 from probi.nodes import Nodes
 from probi.tables.columns import Columns, choose_columns, innermost, is_list, is_number, is_text
-from probi.tables.from_table import check_inferred_points, repeated_id
+from probi.tables.convert import check_inferred_points, repeated_id
 from probi.tables.to_arrays import float_dtype
 from probi.validation import warn_of_rounding
 

@@ -22,8 +22,8 @@ from probi.nodes import Nodes
 from probi.objective import TwoNearest
 from probi.solver.result import Result
 from probi.tables.columns import Columns
+from probi.tables.convert import id_columns, to_table
 from probi.tables.to_arrays import label_type
-from probi.tables.to_table import id_columns, to_table
 
 Array = NDArray[Any]
 

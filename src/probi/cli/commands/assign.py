@@ -31,7 +31,7 @@ def assign(
     latitude, scales. An option that contradicts that run is an error.
     """
     from probi.cli import steps
-    from probi.cli.centers import load_centers, reader_in_space_of
+    from probi.cli.steps import load_centers, reader_in_space_of
     from probi.io.write import assignment_format
 
     console = Console(quiet)

@@ -27,7 +27,7 @@ def evaluate(
     Files are read in the same way as by the run that found the centers, as in probi assign.
     """
     from probi.cli import steps
-    from probi.cli.centers import coordinates_in, load_centers, reader_in_space_of
+    from probi.cli.steps import coordinates_in, load_centers, reader_in_space_of
     from probi.summary import Summary
 
     console = Console(quiet)

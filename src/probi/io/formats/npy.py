@@ -11,7 +11,7 @@ from probi.errors import InputError
 from probi.io.formats.base import Format, OpenOptions, TableFile
 from probi.io.sources import Source
 from probi.nodes import Nodes
-from probi.tables.to_table import to_table
+from probi.tables.convert import to_table
 
 # Bytes that are not divided further between workers; a row group of Parquet has about as many.
 PIECE = 1 << 23

@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from probi._notes import counted
 from probi._random import generator
+from probi._types import Array
 from probi.errors import InputError
 from probi.validation import as_array, as_floats
-
-Array = NDArray[Any]
 
 
 def of_lists(X: Sequence[Any], probabilities: Sequence[Any] | None) -> tuple[Array, Array | None, Array]:

@@ -6,7 +6,7 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from probi import _parallel
 from probi._inputs import as_nodes, holds_realizations
 from probi._random import seed_of
+from probi._types import Array, Labels
 from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.objective import assign, expected_cost, expected_distances
@@ -23,8 +24,6 @@ from probi.solver.progress import Progress
 from probi.solver.result import Result
 from probi.solver.solve import contradiction, contradictory, few_distinct, make_result, solve_quietly
 from probi.summary import Summary
-
-Floats = NDArray[np.float64]
 
 
 class KMedianBase(ClusterMixin, BaseEstimator):
@@ -42,7 +41,7 @@ class KMedianBase(ClusterMixin, BaseEstimator):
     random_state: Any
     n_jobs: int | None
     verbose: int
-    cluster_centers_: NDArray[Any]
+    cluster_centers_: Array
     labels_: Any
 
     def _solved(self, source: Nodes | Summary, random_state: Any) -> Result:
@@ -76,7 +75,7 @@ class KMedianBase(ClusterMixin, BaseEstimator):
 class _KMedian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KMedianBase):
     """What both estimators of data in memory do once there are centers."""
 
-    def fit_predict(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> NDArray[np.int32]:
+    def fit_predict(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> Labels:
         """Find the centers and return the label of each node.
 
         Parameters
@@ -101,10 +100,10 @@ class _KMedian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KMedianBase):
         >>> probi.PLloyd(n_clusters=2, random_state=0).fit_predict(X)
         array([0, 0, 0, 0, 1, 1, 1], dtype=int32)
         """
-        labels: NDArray[np.int32] = self.fit(X, sample_weight=sample_weight).labels_
+        labels: Labels = self.fit(X, sample_weight=sample_weight).labels_
         return labels
 
-    def predict(self, X: Any) -> NDArray[np.int32]:
+    def predict(self, X: Any) -> Labels:
         """Center with the smallest expected distance for each node.
 
         Parameters
@@ -129,7 +128,7 @@ class _KMedian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KMedianBase):
         with self._fitted():
             return assign(self._nodes(X), self.cluster_centers_)
 
-    def transform(self, X: Any) -> NDArray[Any]:
+    def transform(self, X: Any) -> Array:
         """Expected distance of each node to each center.
 
         Parameters

@@ -6,17 +6,15 @@ within a few hundred kilometers of each other and for error ellipses, which are 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from probi._types import Array
 from probi.errors import InputError
 from probi.validation import as_array
 
 __all__ = ["from_plane", "from_sphere", "to_plane", "to_sphere"]
 
-Array = NDArray[Any]
 
 EARTH_RADIUS_KM = 6371.0088  # mean radius of the IUGG
 

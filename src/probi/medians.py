@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from probi import _parallel
 from probi._inputs import as_nodes
 from probi._kernels import medians as kernels
 from probi._kernels import pull
+from probi._types import Array, Floats, Mask
 from probi.errors import InputError, SolverWarning
 from probi.nodes import GRAIN, Nodes
 from probi.validation import frozen
-
-Array = NDArray[Any]
-Floats = NDArray[np.float64]
 
 # Nodes with more coordinates than this are shared by all threads, so that no thread waits for another.
 HUGE = 4 * GRAIN
@@ -157,7 +154,7 @@ def _summed_pull(points: Array, probabilities: Array, center: Floats) -> tuple[F
     return parts[:, :-2].sum(axis=0), int(nearest[-2]), float(nearest[-1])
 
 
-def paper_medians(nodes: Nodes) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+def paper_medians(nodes: Nodes) -> tuple[Floats, Floats, Mask]:
     """Medians by the paper's rule, spreads, and whether the iteration stopped because it hit a realization."""
     medians, spreads, hit = np.empty(nodes.shape), np.empty(len(nodes)), np.empty(len(nodes), bool)
     _parallel.run(

@@ -8,13 +8,14 @@ from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from probi import _notes, _parallel
 from probi._kernels import statistics
 from probi._notes import counted
 from probi._random import seed_of
 from probi._realizations import of_gaussians, of_lists, of_matrix
+from probi._types import Array, Floats, Integers
 from probi.errors import InputError, InputWarning
 from probi.thinning import Thinned, ThinningBounds, allowed_realizations, thin
 from probi.validation import (
@@ -32,9 +33,6 @@ from probi.validation import (
     warn_of_rounding,
     without_rounding,
 )
-
-Array = NDArray[Any]
-Floats = NDArray[np.float64]
 
 # Coordinates per task of a thread: enough to hide the overhead of a kernel call, few enough to share the work.
 GRAIN = 1 << 18
@@ -153,7 +151,7 @@ class Nodes:
         return frozen(np.ones(len(self.points), self.dtype))
 
     @cached_property
-    def offsets(self) -> NDArray[np.int64]:
+    def offsets(self) -> Integers:
         """Start of each node, followed by the number of points, (n_nodes + 1,)."""
         return frozen(np.arange(len(self) + 1))
 
@@ -661,7 +659,7 @@ class Nodes:
         """
         return self._taken(as_index(index, len(self)))
 
-    def _taken(self, chosen: NDArray[np.int64]) -> Self:
+    def _taken(self, chosen: Integers) -> Self:
         """Nodes with these indices, which are known to be valid."""
         rows, offsets = chosen, None
         if not self.is_certain:

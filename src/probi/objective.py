@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from probi import _parallel
 from probi._inputs import as_nodes
 from probi._kernels import assignment as assignment_kernels
 from probi._kernels import candidates, geometry
 from probi._notes import counted
+from probi._types import Floats, Integers, Labels
 from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.validation import as_floats, check_points, frozen
-
-Array = NDArray[Any]
-Floats = NDArray[np.float64]
 
 
 def check_centers(centers: ArrayLike, n_features: int) -> Floats:
@@ -67,7 +65,7 @@ def expected_distances(nodes: Nodes | ArrayLike, centers: ArrayLike) -> Floats:
     return out
 
 
-def assign(nodes: Nodes | ArrayLike, centers: ArrayLike) -> NDArray[np.int32]:
+def assign(nodes: Nodes | ArrayLike, centers: ArrayLike) -> Labels:
     """Nearest center of each node, by expected distance; ties go to the lowest index.
 
     Parameters
@@ -136,9 +134,9 @@ class TwoNearest(NamedTuple):
     With a single center, the next is -1, at an infinite distance.
     """
 
-    labels: NDArray[np.int32]
+    labels: Labels
     distances: Floats
-    next_labels: NDArray[np.int32]
+    next_labels: Labels
     next_distances: Floats
 
 
@@ -194,7 +192,7 @@ class Assignment:
         )  # fmt: skip
         return sum(evaluations)
 
-    def renumber(self, order: NDArray[np.int64]) -> None:
+    def renumber(self, order: Integers) -> None:
         """Number the centers anew: ``order[i]`` becomes i. Ties are settled by the next :meth:`update`."""
         numbers = np.empty(len(order), np.int32)
         numbers[order] = np.arange(len(order), dtype=np.int32)

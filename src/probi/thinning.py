@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from probi import _parallel
 from probi._kernels import thinning as kernels
 from probi._kernels.uniforms import keyed_uniforms
+from probi._types import Array
 from probi.errors import InputError
 from probi.validation import check_count, check_share, max_allowed
-
-Array = NDArray[Any]
 
 # Candidates drawn per realization kept. They add a quarter to the bound of the variance.
 CANDIDATES = 4

@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from probi import _notes, _parallel
+from probi._types import Array, Mask
 from probi.errors import InputError, InputWarning
-
-Array = NDArray[Any]
 
 # Squares of larger coordinates, summed over features, leave float64; squares of smaller ones vanish in it.
 # float32 data is far from both, because all arithmetic is float64.
@@ -33,7 +31,7 @@ class Range(NamedTuple):
         """Whether all of some values, at least one, are valid; allocates nothing."""
         return float(values.min()) >= self.low and float(values.max()) <= self.high
 
-    def outside(self, values: Array) -> NDArray[np.bool_]:
+    def outside(self, values: Array) -> Mask:
         """Which values are not valid."""
         values = values.astype(np.float64, copy=False)
         return ~((values >= self.low) & (values <= self.high))

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from probi import _parallel
 from probi._inputs import as_nodes
 from probi._kernels import geometry
 from probi._random import generator
+from probi._types import Array, Floats, Integers
 from probi.coreset.paper import buckets, draws, kumar_medians, rings_of
 from probi.coreset.preset import Preset, Retained, concat_nonempty
 from probi.errors import InputError, SolverWarning
@@ -30,8 +31,6 @@ from probi.validation import check_count, check_share, frozen, max_allowed
 
 __all__ = ["lss_coreset"]
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 # Points that centers may be chosen from, if there are fewer nodes.
 N_CANDIDATES = 1 << 16
@@ -216,7 +215,7 @@ def n_candidates(nodes: Nodes) -> int:
 
 def make_buckets(
     nodes: Nodes, n_clusters: int, step: Guarantee, rng: np.random.Generator
-) -> tuple[Floats, Indices, int]:
+) -> tuple[Floats, Integers, int]:
     """Steps 1 to 3: medians of the nodes, their buckets, and the number of draws per bucket."""
     medians, spreads = approximate_medians(nodes, step, rng)
     centers = bicriteria_centers(Nodes.from_points(medians, nodes.mass), n_clusters, step, rng)
@@ -277,7 +276,7 @@ def _nearest(points: Nodes, centers: Floats) -> Assignment:
     return assignment
 
 
-def partition(medians: Floats, spreads: Floats, mass: Floats, centers: Floats) -> tuple[Indices, Floats]:
+def partition(medians: Floats, spreads: Floats, mass: Floats, centers: Floats) -> tuple[Integers, Floats]:
     """Step 3: bucket (center, ring of the distance, ring of the spread) of each node, and distance + spread.
 
     As in the paper's own algorithm; its R is a share of the mean cost, and rings go on as far as there are nodes.
@@ -287,7 +286,7 @@ def partition(medians: Floats, spreads: Floats, mass: Floats, centers: Floats) -
     return bucket_of, assignment.nearest + spreads
 
 
-def draws_needed(bucket_of: Indices, mass: Floats, radii: Floats, guarantee: Guarantee, log_sets: float) -> int:
+def draws_needed(bucket_of: Integers, mass: Floats, radii: Floats, guarantee: Guarantee, log_sets: float) -> int:
     """Draws from each bucket with which the guarantee is kept, for exp(log_sets) sets of centers and one sum more.
 
     The expected distance to the nearest center differs by at most an item's radius from that of the center of its
@@ -315,8 +314,8 @@ def draws_needed(bucket_of: Indices, mass: Floats, radii: Floats, guarantee: Gua
 
 
 def sample(
-    bucket_of: Indices, n_buckets: int, n_draws: int, mass: Floats, rng: np.random.Generator
-) -> tuple[Indices, Floats]:
+    bucket_of: Integers, n_buckets: int, n_draws: int, mass: Floats, rng: np.random.Generator
+) -> tuple[Integers, Floats]:
     """Step 4: draw from each bucket by mass; those with no more members than draws are kept whole.
 
     Returns the distinct items drawn, and the mass that each stands for.
@@ -366,13 +365,13 @@ def reduce_distributions(
 
 
 def _chen(
-    points: NDArray[Any],
+    points: Array,
     probabilities: Floats,
     median: Floats,
     guarantee: Guarantee,
     rng: np.random.Generator,
     n_candidates: int,
-) -> tuple[Indices, Floats]:
+) -> tuple[Integers, Floats]:
     """Realizations that stand for one node, and their probabilities."""
     used = np.flatnonzero(probabilities > 0.0)
     probabilities = probabilities[used]

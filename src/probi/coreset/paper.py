@@ -5,13 +5,12 @@ Medians of nodes with many realizations are those of Kumar, Sabharwal and Sen, b
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from probi import _parallel
 from probi._kernels import geometry, sampled_median
+from probi._types import Array, Floats, Integers, Labels
 from probi.coreset.preset import Preset, Retained, concat_nonempty
 from probi.medians import paper_medians
 from probi.nodes import Nodes
@@ -20,9 +19,6 @@ from probi.solver.lloyd import p_lloyd
 from probi.solver.problem import draw
 from probi.solver.seeding import seed_as_in_paper
 from probi.validation import frozen
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 # -- Kumar, Sabharwal and Sen's 1-median by sampling: constant time per node ------------------------------------------
 
@@ -73,7 +69,7 @@ def cumulative_probabilities(nodes: Nodes) -> Floats:
 
 def kumar_medians(
     nodes: Nodes,
-    chosen: NDArray[Any],
+    chosen: Array,
     rng: np.random.Generator,
     precision: float = PRECISION,
     n_repetitions: int = 1,
@@ -191,9 +187,7 @@ def _medians(nodes: Nodes, rng: np.random.Generator) -> tuple[Floats, Floats]:
     return frozen(medians), frozen(spreads)
 
 
-def _nearest_centers(
-    medians: Floats, mass: Floats, n_clusters: int, rng: np.random.Generator
-) -> tuple[NDArray[np.int32], Floats]:
+def _nearest_centers(medians: Floats, mass: Floats, n_clusters: int, rng: np.random.Generator) -> tuple[Labels, Floats]:
     """LloydMedian (section 4.2) on the medians: nearest center of each, and the distance to it."""
     nodes = Nodes.from_points(medians, mass)
     centers, _ = p_lloyd(nodes, seed_as_in_paper(nodes, n_clusters, rng), MAX_ITER)
@@ -202,9 +196,7 @@ def _nearest_centers(
     return assignment.labels, assignment.nearest
 
 
-def buckets(
-    labels: NDArray[np.int32], distances: Floats, spreads: Floats, mass: Floats
-) -> tuple[NDArray[np.int64], int]:
+def buckets(labels: Labels, distances: Floats, spreads: Floats, mass: Floats) -> tuple[Integers, int]:
     """Index of each node's bucket (center, ring of the distance, ring of the spread), and the number of buckets.
 
     Ring 0 of distances is the open ball with radius R, ring h from 2^(h-1) R to below 2^h R; ring 0 of spreads goes to
@@ -223,7 +215,7 @@ def buckets(
     return numbers, int(numbers.max()) + 1
 
 
-def rings_of(distances: Floats, radius: float) -> Indices:
+def rings_of(distances: Floats, radius: float) -> Integers:
     """Ring of each distance: 0 below the radius, h from 2^(h-1) times the radius to below 2^h times it."""
     if not radius > 0.0:
         return np.zeros(len(distances), np.int64)
@@ -232,8 +224,8 @@ def rings_of(distances: Floats, radius: float) -> Indices:
 
 
 def draws(
-    bucket_of: Indices, n_buckets: int, n_draws: int, mass: Floats, rng: np.random.Generator
-) -> tuple[Indices, Floats]:
+    bucket_of: Integers, n_buckets: int, n_draws: int, mass: Floats, rng: np.random.Generator
+) -> tuple[Integers, Floats]:
     """Distinct nodes drawn, and the mass that each stands for."""
     masses = np.zeros(len(mass))
     order = np.argsort(bucket_of, kind="stable")

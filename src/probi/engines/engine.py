@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
+from probi._types import Array
 from probi.engines import PART_BYTES
-from probi.engines.tasks import Array, Assign, Summarize, Task, finish, groups, table_from_bytes, unpack_part
+from probi.engines.tasks import Assign, Summarize, Task, finish, groups, table_from_bytes, unpack_part
 from probi.errors import InputError
 from probi.io.node_assembler import Batch, Counts, check_left_out
 from probi.io.options import Options

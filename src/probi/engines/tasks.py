@@ -4,11 +4,11 @@ import pickle
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from probi._types import Array
 from probi.errors import InputError
 from probi.io.node_assembler import MAX_LISTED, Batch, Counts, check_left_out
 from probi.io.options import Options
@@ -22,8 +22,6 @@ from probi.nodes import Nodes
 from probi.summary import Summary
 from probi.summary.config import SummaryConfig
 from probi.validation import warn_of_rounding
-
-Array = NDArray[Any]
 
 # Id hashes (8 bytes each) per part that are compared with those of other parts.
 N_COMPARED = 1000

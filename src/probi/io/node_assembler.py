@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from probi._types import Integers
 from probi.errors import InputError
 from probi.io.formats import load_format
 from probi.io.formats.base import COORDINATES
@@ -125,10 +125,10 @@ class Batch:
     """
 
     nodes: Nodes
-    where: NDArray[np.int64]
+    where: Integers
     position: Position
     counts: Counts
-    left_out: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    left_out: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
     rejected: tuple[Rejected, ...] = ()
     fraction: float | None = None
     edges: tuple[str, str] | None = None
@@ -294,9 +294,7 @@ class NodeAssembler:
         assert ids is not None  # a long table has ids
         return _shown(ids[0]), _shown(ids[1])
 
-    def _row_errors(
-        self, kept: Rows, firsts: NDArray[np.int64], stay: NDArray[np.int64], known: RowErrors
-    ) -> RowErrors:
+    def _row_errors(self, kept: Rows, firsts: Integers, stay: Integers, known: RowErrors) -> RowErrors:
         """Errors of the rows that stay, by their numbers among all; the known ones come first."""
         reader, options = self.reader, self.reader.options
         any_sum = options.probabilities == "normalize"
@@ -308,7 +306,7 @@ class NodeAssembler:
                 errors.add(rows[np.isin(rows, stay)], _renumbered(kind, numbers), overrides=True)
         return errors
 
-    def _nodes(self, rows: Rows, starts: NDArray[np.int64], whole: NDArray[np.int64]) -> tuple[Nodes, int]:
+    def _nodes(self, rows: Rows, starts: Integers, whole: Integers) -> tuple[Nodes, int]:
         """Make nodes; also return how many had probabilities that rounding had put above 1.
 
         ``whole`` are the numbers of realizations that the nodes had before some were left out.
@@ -329,7 +327,7 @@ class NodeAssembler:
             raise InputError(f"{self._where(rows, row)} begins a node {_too_many(options.max_node_rows)}")
         return nodes, n_normalized
 
-    def _probabilities(self, arrays: NodeArrays, whole: NDArray[np.int64]) -> tuple[Any, int]:
+    def _probabilities(self, arrays: NodeArrays, whole: Integers) -> tuple[Any, int]:
         offsets = arrays.offsets
         if arrays.probabilities is None:
             if self.reader.options.missing != "absent":
@@ -341,7 +339,7 @@ class NodeAssembler:
         probabilities, _, n_normalized = without_rounding(given, offsets, check_probabilities(given, offsets))
         return probabilities, n_normalized
 
-    def _check_contiguous(self, errors: RowErrors, rows: Rows, starts: NDArray[np.int64]) -> None:
+    def _check_contiguous(self, errors: RowErrors, rows: Rows, starts: Integers) -> None:
         """Raise on a node of a long table that was read before, because half of it is used already; or list it."""
         columns = self.reader.columns
         if columns.layout != "long":
@@ -365,7 +363,7 @@ class NodeAssembler:
         kind = ErrorKind("not contiguous with the other rows of their node", lambda row: sentence)
         errors.add(np.flatnonzero(np.isin(starts[node], again)), kind)
 
-    def _leave_out(self, out: LeftOut, rows: Rows, starts: NDArray[np.int64], errors: RowErrors) -> None:
+    def _leave_out(self, out: LeftOut, rows: Rows, starts: Integers, errors: RowErrors) -> None:
         """Leave out rows and nodes as the options say, or raise the first error.
 
         Rows that lack a value go first: their other errors do not matter then.
@@ -442,7 +440,7 @@ def _up_to(chunks: Iterator[Rows], file: int, stop: Position | None) -> Iterator
         yield chunk
 
 
-def _renumbered(kind: ErrorKind, numbers: NDArray[np.int64]) -> ErrorKind:
+def _renumbered(kind: ErrorKind, numbers: Integers) -> ErrorKind:
     """The same kind of error for rows that have other numbers: row i is now numbers[i]."""
     return kind._replace(describe=lambda row: kind.describe(int(np.searchsorted(numbers, row))))
 

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, Self, TextIO
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from probi._types import Array
 from probi.errors import InputError, StoppedError
 from probi.io.node_assembler import Batch, Counts, Position, check_left_out
 from probi.io.options import DEFAULTS, reading_of
@@ -29,8 +29,6 @@ from probi.io.write import assignment_columns, assignment_table
 from probi.nodes import Nodes
 from probi.objective import TwoNearest, total_cost, two_nearest
 from probi.summary import Summary
-
-Array = NDArray[Any]
 
 # -- checkpoints ------------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from probi._types import Array, Integers, Mask
+
 # Ids that are remembered, 8 bytes each.
 MAX_REMEMBERED = 1 << 22
 
@@ -16,7 +18,7 @@ class RecentIds:
     """The last few million ids, as sorted runs of hashes that are merged like the levels of a summary."""
 
     def __init__(self, max_ids: int = MAX_REMEMBERED) -> None:
-        self._runs: list[NDArray[np.int64]] = []
+        self._runs: list[Integers] = []
         self._max_ids = max_ids
 
     def copy(self) -> "RecentIds":
@@ -43,7 +45,7 @@ class RecentIds:
         hashes = _mixed(np.concatenate(self._runs).view(np.uint64))
         return np.sort(np.partition(hashes, n)[:n] if len(hashes) > n else hashes).tolist()  # type: ignore[no-any-return]
 
-    def again(self, ids: NDArray[Any]) -> NDArray[np.bool_]:
+    def again(self, ids: Array) -> Mask:
         """Return which of these ids were seen before, or are duplicates; then remember them."""
         if not len(ids):
             return np.zeros(0, bool)
@@ -58,7 +60,7 @@ class RecentIds:
         self._remember(ordered)
         return back
 
-    def _remember(self, run: NDArray[np.int64]) -> None:
+    def _remember(self, run: Integers) -> None:
         # Runs stay below a quarter of the capacity, so that not everything is forgotten at once.
         while self._runs and len(self._runs[-1]) <= len(run) <= self._max_ids // 8:
             run = np.sort(np.concatenate([self._runs.pop(), run]), kind="stable")
@@ -68,7 +70,7 @@ class RecentIds:
             self._runs.pop(0)
 
 
-def _hashes(ids: NDArray[Any]) -> NDArray[np.int64]:
+def _hashes(ids: Array) -> Integers:
     """Whole numbers as they are; of anything else a hash, which two ids in 10^18 share."""
     if ids.dtype.names is not None:
         out = np.zeros(len(ids), np.uint64)
@@ -107,13 +109,13 @@ def _hashes_of_texts(texts: list[bytes]) -> NDArray[np.uint64]:
     return _mixed(sums[ends[1:]] - sums[ends[:-1]] + n_bytes.astype(np.uint64))
 
 
-def _packed(numbers: NDArray[np.int64]) -> str:
+def _packed(numbers: Integers) -> str:
     # Byte by byte: differences of sorted numbers have zeros in front, which compress well side by side.
     planes = np.ascontiguousarray(numbers.astype("<i8").view(np.uint8).reshape(-1, 8).T)
     return base64.b64encode(pa.compress(planes.tobytes(), "zstd", asbytes=True)).decode("ascii")
 
 
-def _unpacked(length: int, text: str) -> NDArray[np.int64]:
+def _unpacked(length: int, text: str) -> Integers:
     if not 0 < length <= MAX_REMEMBERED:
         raise ValueError("Invalid length of a run of ids.")
     data = pa.decompress(base64.b64decode(text), 8 * length, "zstd", asbytes=True)

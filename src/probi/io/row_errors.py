@@ -5,16 +5,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from probi._types import Array, Integers, Mask
 from probi.errors import InputError
 from probi.io.rows import LINE, Rows, text_of
 from probi.tables.columns import Columns, is_list, is_text
 from probi.tables.to_arrays import NUMBER, convert_texts, list_lengths, number_of, numbers, one_chunk
 from probi.validation import COORDINATES, LARGEST, PROBABILITIES, WEIGHTS, Range, is_above_1, is_nothing, sums_per_node
 
-Array = NDArray[Any]
-Indices = NDArray[np.int64]
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 LONGITUDES, LATITUDES = Range(-360.0, 360.0), Range(-90.0, 90.0)
 
@@ -48,12 +46,12 @@ class RowErrors:
             self.kinds.append(kind)
 
     @property
-    def rows(self) -> Indices:
+    def rows(self) -> Integers:
         """Rows that have one."""
         return np.flatnonzero(self.codes >= 0)
 
     @property
-    def missing(self) -> Indices:
+    def missing(self) -> Integers:
         """Rows that only lack a value."""
         return np.flatnonzero(np.array([kind.missing for kind in self.kinds] + [False])[self.codes])
 
@@ -240,7 +238,7 @@ def _check_lists(
         _check_sums(errors, probabilities, np.cumsum(lengths) - lengths, np.flatnonzero(fit), dtype, any_sum, "is")
 
 
-def _check_lengths(errors: RowErrors, table: pa.Table, names: list[str]) -> NDArray[np.bool_]:
+def _check_lengths(errors: RowErrors, table: pa.Table, names: list[str]) -> Mask:
     """Check that lists are there, not empty, and as long as the others of their row; return which rows pass."""
     lengths = {name: list_lengths(table[name]) for name in names}
     first = names[0]
@@ -285,7 +283,7 @@ class LeftOut(RowErrors):
         self._for_missing = np.zeros(n_rows, bool)
 
     @property
-    def kept(self) -> Indices:
+    def kept(self) -> Integers:
         """The others."""
         return np.flatnonzero(self.codes < 0)
 
@@ -294,13 +292,13 @@ class LeftOut(RowErrors):
         """How many are left out for a missing value, their own or one of their node."""
         return int(self._for_missing.sum())
 
-    def leave_out(self, rows: Indices, errors: RowErrors, for_missing: bool) -> None:
+    def leave_out(self, rows: Integers, errors: RowErrors, for_missing: bool) -> None:
         """Leave out rows with the errors that they have."""
         self._for_missing[rows[self.codes[rows] < 0]] = for_missing
         self.codes[rows] = errors.codes[rows] + len(self.kinds)
         self.kinds += errors.kinds
 
-    def leave_out_nodes(self, bad: Indices, starts: Indices, numbers: Indices, for_missing: bool) -> None:
+    def leave_out_nodes(self, bad: Integers, starts: Integers, numbers: Integers, for_missing: bool) -> None:
         """Leave out all rows of nodes that have a bad one; ``numbers`` are those of the rows in their file."""
         node = np.searchsorted(starts, np.arange(len(self.codes)), side="right") - 1
         first = np.full(len(starts), -1)
@@ -324,7 +322,7 @@ class LeftOut(RowErrors):
 
     def first(self, max_rows: Callable[[str], int]) -> Iterator[tuple[int, ErrorKind]]:
         """The first rows of each kind, as many as its name allows, with the kind."""
-        shown: list[Indices] = []
+        shown: list[Integers] = []
         for name in self.counts:
             codes = [code for code, kind in enumerate(self.kinds) if kind.name == name]
             shown.append(np.flatnonzero(np.isin(self.codes, codes))[: max(0, max_rows(name))])

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from probi._types import Integers
 from probi.tables.to_arrays import one_chunk
 
 # One integer identifies a row: the number of its file times FILE, plus its number there.
@@ -45,7 +45,7 @@ class Rows:
     """
 
     table: pa.Table
-    where: NDArray[np.int64]  # (n_rows,) file * FILE + row, from 0 on
+    where: Integers  # (n_rows,) file * FILE + row, from 0 on
     unread: pa.Table | None = None
     lines: tuple[tuple[int, LineFinder], ...] = ()  # from where on, and a function from a row to its line
     done: int = 0  # how far in its file the last row is, in bytes, rows or batches
@@ -74,7 +74,7 @@ class Rows:
         unread = None if self.unread is None else _unless_empty(self.unread.slice(start, stop - start))
         return Rows(self.table.slice(start, stop - start), where, unread, self._lines_of(where), self.done)
 
-    def taken(self, index: NDArray[np.int64]) -> "Rows":
+    def taken(self, index: Integers) -> "Rows":
         """Rows with these numbers, each at most once."""
         chosen = pa.array(index)
         unread = None if self.unread is None else _unless_empty(self.unread.take(chosen))
@@ -91,7 +91,7 @@ class Rows:
                 values[column] = text_of(cell)
         return Rejected(names[file], number + 1, self._line(row), kind, reason, json.dumps(values, default=str))
 
-    def _lines_of(self, where: NDArray[np.int64]) -> tuple[tuple[int, LineFinder], ...]:
+    def _lines_of(self, where: Integers) -> tuple[tuple[int, LineFinder], ...]:
         """Functions for these rows; each holds a block of text, which must not stay longer than its rows."""
         if not len(where):
             return ()

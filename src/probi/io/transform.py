@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from probi._types import Array
 from probi.errors import InputError
 from probi.geo import lonlat_of, on_sphere
 from probi.nodes import Nodes
 from probi.tables.columns import degrees_in
-
-Array = NDArray[Any]
 
 SCALES = ("none", "standard", "robust")
 

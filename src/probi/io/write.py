@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from probi._system import replacing, write_atomically
+from probi._types import Array
 from probi.errors import InputError
 from probi.io.formats import format_of_name, formats_by_ending, load_format
 from probi.io.formats.base import Format, TableWriter
@@ -24,8 +24,6 @@ from probi.solver.result import Result
 from probi.tables.columns import Columns
 from probi.tables.convert import id_columns, to_table
 from probi.tables.to_arrays import label_type
-
-Array = NDArray[Any]
 
 # Columns of centers.parquet that are not features.
 CENTER_COLUMNS = ("n_clusters", "cluster", "cluster_mass", "cluster_cost", "cluster_spread")

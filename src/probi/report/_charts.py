@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from probi._notes import counted
+from probi._types import Floats, Integers
 from probi.report._marks import Bars, Dots, Line, Mark, strokes
 from probi.report._picture import Axis, Panel, Picture, Ticks, limits, round_ticks
 from probi.report._scene import Scene, quantiles
@@ -25,9 +25,6 @@ from probi.report._style import (
     short,
 )  # fmt: skip
 from probi.solver.result import Result
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 MAX_LABELS = 16  # numbers of clusters that fit below an axis
 MAX_BARS = 20  # the most expensive clusters have one
@@ -72,7 +69,7 @@ def cost_name(unit: str) -> str:
     return f"Expected cost, {unit}" if unit else "Expected cost"
 
 
-def elbow_curve(results: Sequence[Result]) -> tuple[NDArray[np.int64], Floats, Floats, Floats]:
+def elbow_curve(results: Sequence[Result]) -> tuple[Integers, Floats, Floats, Floats]:
     """Numbers of clusters, in order, with costs, standard errors and spreads."""
     order = sorted(range(len(results)), key=lambda i: len(results[i].centers))
     ks = np.array([len(results[i].centers) for i in order])
@@ -84,7 +81,7 @@ def elbow_curve(results: Sequence[Result]) -> tuple[NDArray[np.int64], Floats, F
 
 
 def floor_limits(
-    ks: NDArray[np.int64], tops: Floats, floors: Floats
+    ks: Integers, tops: Floats, floors: Floats
 ) -> tuple[tuple[float, float], tuple[float, float], float] | None:
     """Limits of both axes such that the spread is visible, and its height; None if nothing is finite."""
     floor = float(np.nanmin(floors, initial=np.inf))
@@ -97,7 +94,7 @@ def floor_limits(
 
 
 def elbow_words(
-    ks: NDArray[np.int64], costs: Floats, errors: Floats, floors: Floats, chosen: int | None, unit: str = ""
+    ks: Integers, costs: Floats, errors: Floats, floors: Floats, chosen: int | None, unit: str = ""
 ) -> Words:
     """Describe the plot."""
     alt = (

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from probi._notes import counted
+from probi._types import Array, Floats, Integers
 from probi.medians import SPREAD_TOL, certified_medians
 from probi.report._marks import Dots, Line, Mark, Numbers, ellipse
 from probi.report._picture import Axis, Panel, Picture, limits
@@ -25,9 +24,6 @@ from probi.report._style import (
     percent,
     short,
 )  # fmt: skip
-
-Array = NDArray[Any]
-Floats = NDArray[np.float64]
 
 # More marks would only hide each other.
 MAX_REALIZATIONS, MAX_MEDIANS = 4000, 1500
@@ -162,7 +158,7 @@ def _strongest(direction: Floats, names: list[str] | None) -> str:
 # -- what is drawn ----------------------------------------------------------------------------------------------------
 
 
-def some_realizations(scene: Scene, plane: Plane) -> tuple[NDArray[np.int64], Floats]:
+def some_realizations(scene: Scene, plane: Plane) -> tuple[Integers, Floats]:
     """Indices of the realizations to draw, always the same ones, and their positions."""
     n = scene.nodes.n_realizations
     rows = np.arange(n)
@@ -172,7 +168,7 @@ def some_realizations(scene: Scene, plane: Plane) -> tuple[NDArray[np.int64], Fl
     return rows, plane.project(scene.nodes.points[rows], scene.owners[rows], heights[rows])
 
 
-def some_medians(scene: Scene, plane: Plane) -> tuple[NDArray[np.int64], Floats]:
+def some_medians(scene: Scene, plane: Plane) -> tuple[Integers, Floats]:
     """Indices of the nodes whose medians to draw, always the same ones, and the positions of the medians."""
     n = len(scene.nodes)
     nodes = np.arange(n)
@@ -214,7 +210,7 @@ def dot_radii(scene: Scene) -> Floats:
     return np.asarray(np.clip(2.2 * np.sqrt(shares * scene.n_clusters), 1.2, 6.0))
 
 
-def numbered(scene: Scene) -> NDArray[np.int64]:
+def numbered(scene: Scene) -> Integers:
     """Clusters whose number is drawn: all, or the largest if there are many; only finite ones."""
     order = np.argsort(-scene.cluster_masses, kind="stable")
     kept = order if has_colors(scene.n_clusters) else order[:MAX_NUMBERED]

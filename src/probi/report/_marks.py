@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from probi._types import Array, Floats, Integers
 from probi.report import _svg as svg
 from probi.report._style import DISC, DISC_INK, INK, MUTED
 from probi.report._svg import Box
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.path import Path
 
-Floats = NDArray[np.float64]
 
 N_CORNERS = 60  # of an ellipse
 N_LAYERS = 12  # layers in which the marks of all clusters alternate on top
@@ -49,8 +48,8 @@ class Line:
     """A line through points, interrupted where one is missing; and the area below it, if that has an opacity."""
 
     name: str
-    x: NDArray[Any]
-    y: NDArray[Any]
+    x: Array
+    y: Array
     color: str
     width: float
     alpha: float = 1.0
@@ -78,7 +77,7 @@ class Line:
         )  # fmt: skip
 
 
-def strokes(x: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> tuple[Floats, Floats]:
+def strokes(x: Array, low: Array, high: Array) -> tuple[Floats, Floats]:
     """Points of a :class:`Line` that consists of vertical strokes."""
     gap = np.full(len(x), np.nan)
     return np.repeat(np.asarray(x, np.float64), 3), np.column_stack([low, high, gap]).reshape(-1)
@@ -165,7 +164,7 @@ class Numbers:
 
     name: str
     centers: Floats  # (n_clusters, 2): all of them
-    numbers: NDArray[np.int64]
+    numbers: Integers
     colors: Sequence[str]
     marks: Floats  # what discs should not hide
 
@@ -210,7 +209,7 @@ class Disc:
         return Path.circle((x + width / 2, y + height / 2), self.ratio * size)
 
 
-def beside(centers: Floats, numbers: NDArray[np.int64], marks: Floats, frame: Floats) -> Floats:
+def beside(centers: Floats, numbers: Integers, marks: Floats, frame: Floats) -> Floats:
     """Positions of the discs with numbers: near their centers, where they hide little.
 
     Parameters

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from probi._types import Array
 from probi.errors import MissingExtraError
 from probi.report import _svg as svg
 from probi.report._marks import PLAIN, Bars, Mark, paint_of, root_figure
@@ -41,7 +41,7 @@ TEXT = 8.5
 # -- scales -----------------------------------------------------------------------------------------------------------
 
 
-def limits(values: NDArray[Any]) -> tuple[float, float]:
+def limits(values: Array) -> tuple[float, float]:
     """Limits of an axis that shows all finite values, with a margin."""
     finite = np.asarray(values, np.float64)
     finite = finite[np.isfinite(finite)]

@@ -6,18 +6,16 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from probi._inputs import as_nodes
 from probi._notes import counted
+from probi._types import Array, Floats, Integers, Labels
 from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.objective import assign, check_centers
 from probi.report._style import feature_names
 from probi.solver.result import Result
 
-Array = NDArray[Any]
-Floats = NDArray[np.float64]
 Original = Callable[[Array], Array]
 
 # Coordinates used for statistics: one second of work, and fractions are accurate to a fraction of a percent.
@@ -48,7 +46,7 @@ class Scene:
 
     nodes: Nodes
     n_nodes: int
-    labels: NDArray[np.int32]
+    labels: Labels
     coordinates: Floats
     to_original: Original
     features: list[str]
@@ -75,12 +73,12 @@ class Scene:
         return np.asarray(self.by_realization(self.nodes.weights) * self.nodes.probabilities, np.float64)
 
     @cached_property
-    def owners(self) -> NDArray[np.int32]:
+    def owners(self) -> Labels:
         """Cluster of each realization."""
         return np.asarray(self.by_realization(self.labels), np.int32)
 
     @cached_property
-    def members(self) -> list[NDArray[np.int64]]:
+    def members(self) -> list[Integers]:
         """Indices of the realizations of each cluster."""
         order = np.argsort(self.owners, kind="stable")
         return np.split(order, np.cumsum(np.bincount(self.owners, minlength=self.n_clusters))[:-1])
@@ -110,7 +108,7 @@ class Scene:
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(self.scales > 0, (values - self.medians) / self.scales, 0.0)
 
-    def most_different(self, at_most: int) -> NDArray[np.int64]:
+    def most_different(self, at_most: int) -> Integers:
         """Indices of the features in which the centers differ most from the nodes and each other, in order."""
         positions = np.nan_to_num(np.vstack([self.standardized(self.centers), np.zeros(len(self.features))]))
         order = np.argsort(-np.ptp(positions, axis=0), kind="stable")

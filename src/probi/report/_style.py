@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from probi._types import Array
 from probi.errors import InputError
 
 MISSING = "–"  # for a missing number
@@ -83,7 +83,7 @@ def fixed(value: float, decimals: int | None) -> str:
     return _signed(f"{value:,.{decimals}f}") if round(value, decimals) else f"{0:.{decimals}f}"
 
 
-def decimals_for(values: NDArray[Any], scale: float) -> int | None:
+def decimals_for(values: Array, scale: float) -> int | None:
     """Decimals that show three digits of a column's scale; None if its numbers are too large or too small for that."""
     finite = np.abs(values[np.isfinite(values)])
     largest = float(finite.max(initial=0.0))

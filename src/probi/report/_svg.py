@@ -11,11 +11,10 @@ from html import escape
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from probi._types import Floats
 from probi.report._style import EXCESS, INK, LINE, MUTED, SPREAD
-
-Floats = NDArray[np.float64]
 
 # Colors that the page defines, for light and dark mode.
 VARIABLES = {

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from probi._types import Array, Floats
 from probi.errors import InputError
 from probi.report._scene import Scene
 from probi.report._style import clean, color, decimals_for, fixed, number, percent
@@ -63,9 +63,7 @@ class Grid:
     clusters_left_out: int
 
 
-def cluster_columns(
-    result: Result, scene: Scene, counts: NDArray[Any] | None, unit: str, is_estimate: bool
-) -> list[Column]:
+def cluster_columns(result: Result, scene: Scene, counts: Array | None, unit: str, is_estimate: bool) -> list[Column]:
     """Columns of numbers per cluster; ``counts`` are exact numbers of nodes, if known."""
     clusters = result.clusters
     if counts is not None and len(counts) != len(result.centers):
@@ -84,7 +82,7 @@ def cluster_columns(
     ]
 
 
-def _sizes(masses: NDArray[Any], scene: Scene, counts: NDArray[Any] | None, is_estimate: bool) -> list[Column]:
+def _sizes(masses: Array, scene: Scene, counts: Array | None, is_estimate: bool) -> list[Column]:
     """Number of nodes, and mass if that is different."""
     exact = [] if counts is None else [Column("Nodes", "", [Cell(number(float(n), 15), float(n)) for n in counts])]
     is_number = np.allclose(scene.nodes.mass, 1.0, rtol=1e-6) and (
@@ -159,18 +157,18 @@ def _decimals(scene: Scene, feature: int) -> int | None:
     return decimals_for(scene.centers[:, feature], width if width > 0 else float(scene.scales[feature]))
 
 
-def _column(name: str, values: NDArray[Any], unit: str, is_estimate: bool) -> Column:
+def _column(name: str, values: Array, unit: str, is_estimate: bool) -> Column:
     texts = _aligned(_rounded(values) if is_estimate else values)
     detail = ", ".join(part for part in (unit, "about" if is_estimate else "") if part)
     return Column(name, detail, [Cell(text, float(value)) for text, value in zip(texts, values, strict=True)])
 
 
-def _rounded(values: NDArray[Any]) -> NDArray[np.float64]:
+def _rounded(values: Array) -> Floats:
     """To three significant digits, enough for an estimate."""
     return np.array([float(f"{value:.3g}") for value in values])
 
 
-def _aligned(values: NDArray[Any]) -> list[str]:
+def _aligned(values: Array) -> list[str]:
     """Numbers of one column with the same number of decimals: three digits for the median one."""
     finite = np.abs(values[np.isfinite(values) & (values != 0)])
     decimals = decimals_for(values, float(np.median(finite)) if len(finite) else 1.0)
@@ -181,7 +179,7 @@ def _ratio(part: float, whole: float) -> float:
     return float(part) / float(whole) if whole and math.isfinite(whole) else math.nan
 
 
-def _ratios(parts: NDArray[Any], wholes: NDArray[Any] | None) -> NDArray[np.float64]:
+def _ratios(parts: Array, wholes: Array | None) -> Floats:
     """Ratios of parts to wholes, or to their sum."""
     wholes = np.full(len(parts), np.nansum(parts)) if wholes is None else wholes
     return np.array([_ratio(part, whole) for part, whole in zip(parts, wholes, strict=True)])

@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import jinja2
 from markupsafe import Markup
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from probi._notes import counted
 from probi._system import versions, write_atomically
+from probi._types import Array
 from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.report._charts import elbow_picture, profiles_picture, split_picture
@@ -98,7 +98,7 @@ class ReportContext:
     reproduce: str
     borderline: Sequence[Borderline] = ()
     n_borderline: int | None = None
-    counts: NDArray[Any] | None = field(default=None)
+    counts: Array | None = field(default=None)
     unit: str = ""
 
 

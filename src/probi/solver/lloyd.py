@@ -1,18 +1,16 @@
 """Lloyd's alternation for k-median: assign nodes, then move each center by Weiszfeld steps."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from probi import _parallel
 from probi._kernels import pull as kernels
 from probi._kernels.pull import RELAXATION
+from probi._types import Floats
 from probi.medians import PAPER_RATIO, PAPER_STEPS
 from probi.nodes import Nodes
 from probi.objective import Assignment
 from probi.solver.problem import Problem
 from probi.solver.progress import OnRound, silent
-
-Floats = NDArray[np.float64]
 
 # Numbers in all partial sums together, 64 MB: each range of nodes has k * d of them.
 PARTIAL_SUMS = 1 << 23

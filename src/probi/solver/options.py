@@ -6,16 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from probi._notes import counted
+from probi._types import Floats
 from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.objective import check_centers
 from probi.solver.progress import Progress
 from probi.validation import check_count
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

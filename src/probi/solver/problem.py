@@ -1,17 +1,14 @@
 """The problem to solve: nodes, and candidates for their centers."""
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from probi._types import Array, Floats, Integers, Mask
 from probi.errors import InputError
 from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import Nodes
-
-Array = NDArray[Any]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -69,7 +66,7 @@ class Problem:
         return self.nodes.mass * np.maximum(nearest - self.spreads, 0.0)
 
 
-def draw(scores: Floats, uniforms: Floats) -> NDArray[np.int64]:
+def draw(scores: Floats, uniforms: Floats) -> Integers:
     """Draw indices with probabilities proportional to scores; uniforms in [0, 1) decide."""
     total = np.cumsum(scores)
     if not total[-1] > 0.0:
@@ -79,7 +76,7 @@ def draw(scores: Floats, uniforms: Floats) -> NDArray[np.int64]:
     return np.asarray(np.minimum(drawn, np.searchsorted(total, total[-1])))
 
 
-def capped_probabilities(scores: Floats, size: int) -> tuple[NDArray[np.bool_], Floats]:
+def capped_probabilities(scores: Floats, size: int) -> tuple[Mask, Floats]:
     """Probabilities proportional to scores that sum to ``size``, none above 1: which are 1, and the rest (0 for those).
 
     The excess above 1 goes to the others, which may lift some of them above 1: repeat until none is.

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from probi import _notes
 from probi._notes import counted, rounded
-
-Floats = NDArray[np.float64]
+from probi._types import Array, Floats, Integers, Labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +39,7 @@ class Clusters:
     mass: Floats
     cost: Floats
     spread: Floats
-    count: NDArray[np.int64]
+    count: Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,13 +86,13 @@ class Result:
     (0.5, 0.0)
     """
 
-    centers: NDArray[Any]
+    centers: Array
     cost: float
     standard_error: float
     spread_cost: float
     lower_bound: float
     coreset_cost: float
-    labels: NDArray[np.int32] | None
+    labels: Labels | None
     clusters: Clusters = field(repr=False)
     n_iter: int
     n_distinct: int = field(repr=False)

@@ -1,15 +1,13 @@
 """Initial centers, drawn one by one: the farther a node, the likelier."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from probi import _parallel
 from probi._kernels import candidates as kernels
+from probi._types import Floats
 from probi.nodes import GRAIN, Nodes
 from probi.solver.problem import Problem, draw
 from probi.solver.progress import OnRound, silent
-
-Floats = NDArray[np.float64]
 
 # Candidates drawn per center, of which the best is kept. Three starts with one each and one start with three
 # cost about the same; the latter was ahead on all four data sets tried.

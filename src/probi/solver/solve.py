@@ -9,12 +9,13 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from probi import _parallel
 from probi._inputs import as_nodes
 from probi._notes import rounded
 from probi._random import generator
+from probi._types import Floats, Labels
 from probi.errors import InputError, SolverWarning
 from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import Nodes
@@ -36,7 +37,6 @@ from probi.solver.result import Clusters, Evaluation, Result
 from probi.solver.seeding import seed, seed_as_in_paper
 from probi.solver.swaps import NodeSwaps, Swaps
 
-Floats = NDArray[np.float64]
 T = TypeVar("T")
 
 # The coreset's own error, as a share of the cost, is about this divided by the root of its nodes per cluster: 1 % with
@@ -482,5 +482,5 @@ def _sort_by_mass(nodes: Nodes, centers: Floats, assignment: Assignment) -> Floa
     return centers
 
 
-def _sums(labels: NDArray[np.int32], values: Floats, k: int) -> Floats:
+def _sums(labels: Labels, values: Floats, k: int) -> Floats:
     return np.bincount(labels, values, minlength=k).astype(np.float64, copy=False)

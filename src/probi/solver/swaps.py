@@ -1,16 +1,14 @@
 """Local search: replace one center by a candidate, and keep the swap if the cost falls."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from probi import _parallel
 from probi._kernels import candidates as kernels
+from probi._types import Floats
 from probi.objective import Assignment, expected_distances
 from probi.solver.lloyd import Lloyd, one_round
 from probi.solver.problem import Problem, draw
 from probi.solver.progress import OnRound, silent
-
-Floats = NDArray[np.float64]
 
 # Candidates per swap; all of them, in exchange for any center, are evaluated in one pass over the points.
 N_CANDIDATES = 16

@@ -3,13 +3,11 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from probi._types import Array
 from probi.nodes import Nodes
 from probi.thinning import NOTHING_LOST, ThinningTotals
 from probi.validation import frozen, largest_magnitude
-
-Array = NDArray[Any]
 
 
 class Form(NamedTuple):

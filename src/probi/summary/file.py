@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from probi._types import Array
 from probi.coreset.paper import PAPER_MEDIANS
 from probi.errors import InputError
 from probi.nodes import Nodes
@@ -37,8 +37,6 @@ from probi.validation import (
     frozen,
     plain_ids,
 )
-
-Array = NDArray[Any]
 
 # Windows had their own numbers up to 3: see _read_archive.
 FORMAT = 6

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from probi._types import Array, Integers
 from probi.errors import InputError
 from probi.validation import as_array, check_count
 
@@ -83,12 +83,12 @@ class Periods:
             return MOST
         return min(MOST, FARTHEST // self._ticks()[1])
 
-    def numbers(self, times: Any) -> NDArray[np.int64]:
+    def numbers(self, times: Any) -> Integers:
         """Number of the period of each time, in an array of the same shape."""
         values = _as_times(times)
         if values.size == 0:
             return np.zeros(values.shape, np.int64)
-        quotients: NDArray[Any]
+        quotients: Array
         if self.of_dates != (values.dtype.kind == "M"):
             period, wanted = ("a timedelta", "dates") if self.of_dates else ("a number", "numbers")
             raise InputError(f"The period is {period}, so times must be {wanted}, but they are {values.dtype}.")
@@ -167,7 +167,7 @@ def _in_coarsest_unit(length: Any) -> Any:
     return np.timedelta64(whole // UNITS[unit], unit)
 
 
-def _as_times(times: Any) -> NDArray[Any]:
+def _as_times(times: Any) -> Array:
     """An array of integers, floats or dates."""
     values = as_array(times, "times")
     if values.dtype == object:
@@ -189,7 +189,7 @@ def _as_date(time: datetime) -> Any:
     return np.datetime64(time.replace(tzinfo=None)) - np.timedelta64(time.utcoffset() or timedelta(0))
 
 
-def _since_1970(dates: NDArray[Any]) -> NDArray[Any]:
+def _since_1970(dates: Array) -> Array:
     """Dates as spans since 1970 in their own unit; months and years, which have no fixed length, in days."""
     unit, multiple = np.datetime_data(dates.dtype)
     if unit == "generic":
@@ -198,17 +198,17 @@ def _since_1970(dates: NDArray[Any]) -> NDArray[Any]:
         if _largest(dates) * multiple * (366 if unit == "Y" else 31) > FARTHEST:
             raise InputError("A time is so far from 1970 that dates overflow.")
         dates = dates.astype("M8[D]")
-    spans: NDArray[Any] = dates.view(dates.dtype.str.replace("M8", "m8"))
+    spans: Array = dates.view(dates.dtype.str.replace("M8", "m8"))
     return spans
 
 
-def _largest(values: NDArray[Any]) -> int:
+def _largest(values: Array) -> int:
     """Largest absolute value of integers."""
     whole = values.astype(np.int64)
     return max(abs(int(whole.min())), abs(int(whole.max())))
 
 
-def _whole_quotients(spans: NDArray[Any], length: Any) -> NDArray[np.int64]:
+def _whole_quotients(spans: Array, length: Any) -> Integers:
     """Quotients of time spans, rounded down; NumPy's division wraps around if units are far apart."""
     unit, multiple = np.datetime_data(spans.dtype)
     one, divisor = multiple * UNITS[unit], _attoseconds(length)
@@ -217,5 +217,5 @@ def _whole_quotients(spans: NDArray[Any], length: Any) -> NDArray[np.int64]:
     if max(1, _largest(spans)) * factor >= 2**63 - 1:
         raise InputError("The units of times and period are so far apart that they overflow. Give both in seconds.")
     # A divisor beyond int64 exceeds all times; so does the largest int64.
-    quotients: NDArray[np.int64] = np.floor_divide(spans.astype(np.int64) * factor, min(divisor, 2**63 - 1))
+    quotients: Integers = np.floor_divide(spans.astype(np.int64) * factor, min(divisor, 2**63 - 1))
     return quotients

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from probi import _notes, _parallel
 from probi._inputs import as_nodes
 from probi._notes import counted
 from probi._random import seed_of
+from probi._types import Floats
 from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.objective import check_centers, expected_cost, expected_distances
@@ -39,7 +40,6 @@ from probi.thinning import ThinningTotals
 from probi.validation import LARGEST, SMALLEST, frozen, plain_ids
 
 T = TypeVar("T")
-Floats = NDArray[np.float64]
 
 # Centers besides the nearest one that compete for a thinned node.
 N_CONTENDERS = 3

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from probi import _parallel
 from probi._inputs import as_nodes
 from probi._notes import counted
+from probi._types import Mask
 from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.summary import Summary
@@ -523,7 +524,7 @@ def _checked_max_ahead(max_ahead: int | None, n_periods: int) -> int:
     return min(int(max_ahead), 2 * MOST)  # no two periods are farther apart
 
 
-def _ahead(numbers: Any, latest: int | None, max_ahead: int) -> NDArray[np.bool_]:
+def _ahead(numbers: Any, latest: int | None, max_ahead: int) -> Mask:
     """Which nodes are too far ahead of all accepted nodes before them."""
     ahead = np.zeros(len(numbers), bool)
     first = int(numbers[0]) if latest is None else latest

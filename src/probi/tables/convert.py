@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from probi import _notes
+from probi._types import Array
 from probi.errors import InputError, InputWarning
 from probi.tables import Given, check_missing
 from probi.tables.columns import Columns, choose_columns
@@ -27,8 +27,6 @@ from probi.validation import as_floats, normalized
 
 if TYPE_CHECKING:
     from probi.nodes import Nodes
-
-Array = NDArray[Any]
 
 
 def arrays_of(

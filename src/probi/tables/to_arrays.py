@@ -6,12 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as kind
-from numpy.typing import NDArray
 
+from probi._types import Array, Integers, Mask
 from probi.errors import InputError
 from probi.tables.columns import Columns, is_list, is_text
-
-Array = NDArray[Any]
 
 
 class NodeArrays(NamedTuple):
@@ -53,7 +51,7 @@ def _node_weights(weights: Array, starts: Array) -> Array:
     return of_nodes
 
 
-def node_starts(table: pa.Table, columns: Columns) -> NDArray[np.int64]:
+def node_starts(table: pa.Table, columns: Columns) -> Integers:
     """First row of each node.
 
     Rows without an id belong to the node of the rows around them; between two nodes they are a node of their own.
@@ -81,7 +79,7 @@ def node_starts(table: pa.Table, columns: Columns) -> NDArray[np.int64]:
     return np.flatnonzero(new)
 
 
-def first_rows(table: pa.Table, ids: tuple[str, ...]) -> NDArray[np.int64]:
+def first_rows(table: pa.Table, ids: tuple[str, ...]) -> Integers:
     """For each row, the first row with the same id."""
     codes = np.zeros(table.num_rows, np.int64)
     for name in ids:
@@ -91,7 +89,7 @@ def first_rows(table: pa.Table, ids: tuple[str, ...]) -> NDArray[np.int64]:
     return first[inverse]
 
 
-def kept_starts(starts: NDArray[np.int64], stay: NDArray[np.int64]) -> NDArray[np.int64]:
+def kept_starts(starts: Integers, stay: Integers) -> Integers:
     """First rows of the nodes among the rows that are kept."""
     return np.unique(np.searchsorted(starts, stay, side="right"), return_index=True)[1]
 
@@ -106,7 +104,7 @@ def in_order_of_ids(table: pa.Table, columns: Columns) -> pa.Table:
     return plain.sort_by([(name, "ascending") for name in columns.used])
 
 
-def has_ids(table: pa.Table, columns: Columns) -> NDArray[np.bool_]:
+def has_ids(table: pa.Table, columns: Columns) -> Mask:
     """Rows whose id is complete."""
     there = np.ones(table.num_rows, bool)
     for name in columns.ids:
@@ -189,7 +187,7 @@ PLAIN = r"^(0|-?[1-9]\d{0,16})$"
 
 def convert_texts(
     texts: pa.Array, type: pa.DataType, pattern: str | None, convert: Callable[[str], Any]
-) -> tuple[pa.Array, NDArray[np.bool_]]:
+) -> tuple[pa.Array, Mask]:
     """Values of texts, or of bytes; those that ``convert`` refuses with a ValueError are null, and marked.
 
     Most of them are read at once, by a pattern; only of the others each different one is converted.
@@ -298,7 +296,7 @@ def without_missing(table: pa.Table, columns: Columns) -> tuple[pa.Table, Array,
     return table, whole, np.bincount(np.repeat(np.flatnonzero(fit), whole[fit])[lacking], minlength=len(whole))
 
 
-def _lack_a_value(values: pa.Array) -> NDArray[np.bool_]:
+def _lack_a_value(values: pa.Array) -> Mask:
     """Which numbers, or points, are missing or incomplete."""
     if not is_list(values.type):
         return np.asarray(values.is_null(nan_is_null=True))

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from probi._types import Mask
 from probi.errors import InputError
 from probi.tables.to_arrays import NUMBER, PLAIN, convert_texts
 
@@ -56,7 +56,7 @@ def is_plain_integer(text: str) -> bool:
 # -- values -----------------------------------------------------------------------------------------------------------
 
 
-def convert_cells(texts: pa.Array, type: pa.DataType, decimal: str) -> tuple[pa.Array, NDArray[np.bool_]]:
+def convert_cells(texts: pa.Array, type: pa.DataType, decimal: str) -> tuple[pa.Array, Mask]:
     """Convert a column of bytes; values that do not fit are null, and marked in a mask."""
     if pa.types.is_list(type):
         return _convert_each(texts, type, lambda text: pa.scalar(json.loads(text), type).as_py())
@@ -106,7 +106,7 @@ def with_point(text: str, decimal: str) -> str:
     return text.translate(str.maketrans(f"{decimal}.", f".{decimal}"))
 
 
-def _convert_each(texts: pa.Array, type: pa.DataType, convert: Any) -> tuple[pa.Array, NDArray[np.bool_]]:
+def _convert_each(texts: pa.Array, type: pa.DataType, convert: Any) -> tuple[pa.Array, Mask]:
     values: list[Any] = []
     bad = np.zeros(len(texts), bool)
     for row, text in enumerate(texts.to_pylist()):

@@ -1,10 +1,13 @@
-"""All that shapes a summary, checked in one place."""
+"""All that shapes a summary, checked in one place; and what summaries and windows share."""
 
 from __future__ import annotations
 
+import os
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 from probi.errors import InputError
 
@@ -111,3 +114,100 @@ class SummaryConfig:
     def shared(self) -> dict[str, Any]:
         """Parameters that summaries must share to be merged: all but seed and shard."""
         return {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.name not in ("seed", "shard")}
+
+
+class Configured(ABC):
+    """What summaries and windows share: parameters, copies, bytes and files."""
+
+    _config: SummaryConfig
+
+    @property
+    def n_clusters(self) -> int:
+        """Largest number of clusters to solve for."""
+        return self._config.n_clusters
+
+    @property
+    def size(self) -> int:
+        """Nodes in the coreset."""
+        return self._config.coresets.size
+
+    @property
+    def preset(self) -> str:
+        """Variant of PROBI: "default", "paper" or "theory"."""
+        return self._config.preset
+
+    @property
+    def max_realizations(self) -> int | None:
+        """Largest number of realizations kept per node; None keeps all."""
+        return self._config.max_realizations
+
+    @abstractmethod
+    def to_bytes(self) -> bytes:
+        """The state as bytes."""
+
+    @classmethod
+    @abstractmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Restore the state from bytes."""
+
+    @abstractmethod
+    def __copy__(self) -> Self: ...
+
+    def __deepcopy__(self, _: Any) -> Self:
+        return self.__copy__()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_bytes, (self.to_bytes(),)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the state to an Arrow IPC file.
+
+        The file is replaced atomically: a crash or a full disk leaves the old one intact.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Path of the file.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import probi
+        >>> summary = probi.Summary(n_clusters=1, random_state=0)
+        >>> summary.update(probi.Nodes.from_points([[0.0], [1.0], [5.0]]))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     summary.save(f"{folder}/monday.probi")
+        ...     again = probi.Summary.load(f"{folder}/monday.probi")
+        >>> again.n_nodes
+        3
+        """
+        from probi._system import write_atomically
+
+        write_atomically(Path(path), self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Restore the state from a file that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Path of the file.
+
+        Returns
+        -------
+        Summary or Window
+            What was saved.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import probi
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     probi.Window(10, n_periods=3).save(f"{folder}/last.window")
+        ...     probi.Window.load(f"{folder}/last.window").n_periods
+        3
+        """
+        from probi._system import read_named
+
+        return read_named(path, cls.from_bytes)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -23,7 +21,7 @@ from probi.objective import check_centers, expected_cost, expected_distances
 from probi.solver.result import Evaluation
 from probi.summary.audit import AuditSample
 from probi.summary.buffer import Form
-from probi.summary.config import AUDIT_SIZE, SummaryConfig
+from probi.summary.config import AUDIT_SIZE, Configured, SummaryConfig
 from probi.summary.stream import (
     ShardKey,
     State,
@@ -45,7 +43,7 @@ T = TypeVar("T")
 N_CONTENDERS = 3
 
 
-class Summary:
+class Summary(Configured):
     """A small weighted summary of a stream of nodes, on which k-median can be solved.
 
     Reads nodes once, in batches of any size, and keeps a coreset of at most ``size`` of them, an unfilled buffer, and
@@ -424,26 +422,6 @@ class Summary:
             return result
 
     @property
-    def n_clusters(self) -> int:
-        """Largest number of clusters to solve for."""
-        return self._config.n_clusters
-
-    @property
-    def size(self) -> int:
-        """Nodes in the coreset."""
-        return self._config.coresets.size
-
-    @property
-    def preset(self) -> str:
-        """Variant of PROBI: "default", "paper" or "theory"."""
-        return self._config.preset
-
-    @property
-    def max_realizations(self) -> int | None:
-        """Largest number of realizations kept per node; None keeps all."""
-        return self._config.max_realizations
-
-    @property
     def _solver_preset(self) -> str:
         """Preset of the solver that matches that of the summary."""
         return self._config.coresets.solver
@@ -565,9 +543,6 @@ class Summary:
 
     __copy__ = _snapshot
 
-    def __deepcopy__(self, _: Any) -> Summary:
-        return self._snapshot()
-
     def _saved(self) -> State:
         """Parts that its file holds; the caller prevents updates until they are written."""
         return State(self._config, *self._state, self.about)
@@ -618,62 +593,6 @@ class Summary:
         from probi.summary import file
 
         return cls.__new__(cls)._set(*file.summary_from_bytes(bytes(data)))
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the summary to an Arrow IPC file.
-
-        The file is replaced atomically: a crash or a full disk leaves the old one intact.
-
-        Parameters
-        ----------
-        path : str or path-like
-            Path of the file.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> import probi
-        >>> summary = probi.Summary(n_clusters=1, random_state=0)
-        >>> summary.update(probi.Nodes.from_points([[0.0], [1.0], [5.0]]))
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     summary.save(f"{folder}/monday.probi")
-        ...     again = probi.Summary.load(f"{folder}/monday.probi")
-        >>> again.n_nodes
-        3
-        """
-        from probi._system import write_atomically
-
-        write_atomically(Path(path), self.to_bytes())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Summary from a file that :meth:`save` wrote.
-
-        Parameters
-        ----------
-        path : str or path-like
-            Path of the file.
-
-        Returns
-        -------
-        Summary
-            The saved summary.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> import probi
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     probi.Summary(n_clusters=3).save(f"{folder}/empty.probi")
-        ...     probi.Summary.load(f"{folder}/empty.probi").n_clusters
-        3
-        """
-        from probi._system import read_named
-
-        return read_named(path, cls.from_bytes)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Summary.from_bytes, (self.to_bytes(),)
 
 
 def _bias_of_choice(nodes: Nodes, centers: Floats) -> float:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import warnings
-from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -17,7 +15,7 @@ from probi._types import Mask
 from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.summary import Summary
-from probi.summary.config import SummaryConfig
+from probi.summary.config import Configured, SummaryConfig
 from probi.summary.periods import MOST, Periods
 from probi.summary.stream import ShardKey
 from probi.validation import check_count
@@ -36,7 +34,7 @@ class _State(NamedTuple):
     n_features: int | None = None
 
 
-class Window:
+class Window(Configured):
     """Summaries of the last periods of a stream, such as the last 24 hours.
 
     Keeps one :class:`Summary` per period: periods older than ``n_periods`` are dropped when a new one begins, and the
@@ -312,26 +310,6 @@ class Window:
         return self._n_periods
 
     @property
-    def n_clusters(self) -> int:
-        """Largest number of clusters to solve for."""
-        return self._config.n_clusters
-
-    @property
-    def size(self) -> int:
-        """Nodes in the coreset."""
-        return self._config.coresets.size
-
-    @property
-    def preset(self) -> str:
-        """Variant of PROBI: "default", "paper" or "theory"."""
-        return self._config.preset
-
-    @property
-    def max_realizations(self) -> int | None:
-        """Largest number of realizations kept per node; None keeps all."""
-        return self._config.max_realizations
-
-    @property
     def n_nodes(self) -> int:
         """Nodes in the periods that count."""
         return sum(summary.n_nodes for summary in self._state.summaries.values())
@@ -378,12 +356,6 @@ class Window:
             copies = {number: summary.__copy__() for number, summary in self._state.summaries.items()}
             state = self._state._replace(summaries=copies)
             return Window.__new__(Window)._set(self._periods, self._n_periods, self._max_ahead, self._config, state)
-
-    def __deepcopy__(self, _: Any) -> Window:
-        return self.__copy__()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Window.from_bytes, (self.to_bytes(),)
 
     def to_bytes(self) -> bytes:
         """The window as the bytes of an Arrow IPC file; the same state gives the same bytes.
@@ -457,58 +429,6 @@ class Window:
             max_ahead = _checked_max_ahead(window["max_ahead"], window["n_periods"])
             state = _State(summaries, window["latest"], window["n_late"], window["n_ahead"], window["n_features"])
             return cls.__new__(cls)._set(periods, window["n_periods"], max_ahead, shared, state)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the window to an Arrow IPC file.
-
-        The file is replaced atomically: a crash or a full disk leaves the old one intact.
-
-        Parameters
-        ----------
-        path : str or path-like
-            Path of the file.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> import probi
-        >>> window = probi.Window(10, n_periods=3, n_clusters=1)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     window.save(f"{folder}/last.window")
-        ...     again = probi.Window.load(f"{folder}/last.window")
-        >>> again.n_periods
-        3
-        """
-        from probi._system import write_atomically
-
-        write_atomically(Path(path), self.to_bytes())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Window from a file that :meth:`save` wrote.
-
-        Parameters
-        ----------
-        path : str or path-like
-            Path of the file.
-
-        Returns
-        -------
-        Window
-            The saved window.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> import probi
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     probi.Window(10, n_periods=3).save(f"{folder}/last.window")
-        ...     probi.Window.load(f"{folder}/last.window").n_periods
-        3
-        """
-        from probi._system import read_named
-
-        return read_named(path, cls.from_bytes)
 
 
 def _check_n_periods(n_periods: Any, periods: Periods) -> None:

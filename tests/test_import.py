@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import probi
+from probi import _lazy
 
 pytestmark = pytest.mark.process
 
@@ -42,7 +43,7 @@ def test_nothing_optional_is_loaded():
 
 def test_import_waits_for_no_name_that_is_not_used():
     loaded, by_probi = in_a_fresh_process(LOADED.format(first="json", then="probi"))
-    assert [name for name in by_probi if name.startswith("probi")] == ["probi"]
+    assert [name for name in by_probi if name.startswith("probi")] == ["probi", "probi._lazy"]
     assert [name for name in loaded if name.split(".")[0] in (*OPTIONAL, "numpy", "numba")] == []
 
 
@@ -107,7 +108,7 @@ def test_help_and_completion_survive_a_missing_extra(monkeypatch):
     def missing(name):
         raise error
 
-    monkeypatch.setattr(probi, "import_module", missing)
+    monkeypatch.setattr(_lazy, "import_module", missing)
     monkeypatch.delitem(vars(probi), "report", raising=False)
     with pytest.raises(AttributeError, match="needs matplotlib: pip install"):
         _ = probi.report

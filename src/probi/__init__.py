@@ -11,8 +11,9 @@ Modules: ``probi.io`` (files), ``probi.geo`` (longitude and latitude), ``probi.r
 ``probi.engines`` (Dask and Spark). Each name has a help page of its own: ``help(probi.Nodes)``.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from probi._lazy import lazy
 
 if TYPE_CHECKING:
     from probi.errors import InputError, InputWarning, MissingExtraError, ProbiError, SolverWarning
@@ -49,42 +50,21 @@ __all__ = [
     "solve",
 ]
 
-# Where each name is defined. Numba takes a third of a second to import and scikit-learn another: `probi --help` waits
-# for neither, and `import probi` waits for what is used.
-_MODULES = {
-    name: module
-    for module, names in {
-        "probi.thinning": ("ThinningBounds",),
-        "probi.objective": ("assign", "expected_cost", "expected_distances"),
+# Numba takes a third of a second to import and scikit-learn another: `probi --help` waits for neither, and
+# `import probi` waits for what is used. `probi.geo` is there without an import of its own.
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "probi": ("__version__",),
         "probi.errors": ("InputError", "InputWarning", "MissingExtraError", "ProbiError", "SolverWarning"),
         "probi.estimators": ("PROBI", "PLloyd"),
         "probi.medians": ("one_medians",),
         "probi.nodes": ("Nodes",),
+        "probi.objective": ("assign", "expected_cost", "expected_distances"),
         "probi.solver.result": ("Clusters", "Evaluation", "Result"),
         "probi.solver.solve": ("solve",),
-        "probi.summary": ("Summary",),
-        "probi.summary.window": ("Window",),
-    }.items()
-    for name in names
-}
-
-# Modules with public names of their own: `probi.geo` is there without an import of its own.
-_SUBMODULES = ("engines", "geo", "io", "report")
-
-
-def __getattr__(name: str) -> Any:
-    """Load a public name, or a module of them, when it is first used."""
-    if name in _SUBMODULES:
-        try:
-            return import_module(f"probi.{name}")
-        except ImportError as error:  # an extra: help() and tab completion look at every name and expect no other error
-            raise AttributeError(str(error)) from error
-    if name not in _MODULES:
-        raise AttributeError(f"module 'probi' has no attribute {name!r}")
-    value = getattr(import_module(_MODULES[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return [*__all__, *_SUBMODULES, "__version__"]
+        "probi.summary": ("Summary", "Window"),
+        "probi.thinning": ("ThinningBounds",),
+    },
+    modules=("engines", "geo", "io", "report"),
+)

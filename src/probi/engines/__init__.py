@@ -4,9 +4,9 @@ Only plumbing between an engine that users run (:mod:`probi.engines.dask`, :mod:
 :class:`probi.Summary`. Workers send summaries as bytes. An engine is one module of this folder.
 """
 
-from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any
+
+from probi._lazy import lazy
 
 # Bytes of files per part: large enough that starting a task is cheap, small enough that a lost worker costs seconds.
 PART_BYTES = 1 << 26
@@ -14,13 +14,4 @@ PART_BYTES = 1 << 26
 # Engines by name: all modules but those that they share.
 NAMES = sorted({module.name for module in iter_modules(__path__)} - {"engine", "tasks"})
 
-
-def __getattr__(name: str) -> Any:
-    """Load an engine when it is first used."""
-    if name in NAMES:
-        return import_module(f"probi.engines.{name}")
-    raise AttributeError(f"module 'probi.engines' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *NAMES]
+__getattr__, __dir__ = lazy(__name__, {}, NAMES)

@@ -1,7 +1,8 @@
 """Files and streams of nodes: readers, writers, checkpoints."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from probi._lazy import lazy
 
 if TYPE_CHECKING:
     from probi.io.node_assembler import Batch
@@ -10,18 +11,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Batch", "Reader", "Transform", "read"]
 
-# Loaded when first used: the options of the command line are defined here too, and its help needs no pyarrow.
-_MODULES = {"Batch": "node_assembler", "Reader": "reader", "Transform": "transform", "read": "reader"}
-
-
-def __getattr__(name: str) -> Any:
-    """Load a public name when it is first used."""
-    if name not in _MODULES:
-        raise AttributeError(f"module 'probi.io' has no attribute {name!r}")
-    value = getattr(import_module(f"probi.io.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return __all__
+# The options of the command line are defined here too, and its help needs no pyarrow.
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "probi.io.node_assembler": ("Batch",),
+        "probi.io.reader": ("Reader", "read"),
+        "probi.io.transform": ("Transform",),
+    },
+)

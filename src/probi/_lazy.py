@@ -1,0 +1,27 @@
+"""Packages whose public names are loaded when they are first used."""
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def lazy(
+    package: str, names: Mapping[str, Iterable[str]], modules: Iterable[str] = ()
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of a package: names by the module that defines them, and modules of its own."""
+    places = {name: module for module, some in names.items() for name in some}
+
+    def load(name: str) -> Any:
+        if name in modules:
+            try:
+                return import_module(f"{package}.{name}")
+            except ImportError as error:  # an extra: help() and tab completion look at every name, and expect this
+                raise AttributeError(str(error)) from error
+        if name not in places:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(places[name]), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return load, lambda: [*places, *modules]

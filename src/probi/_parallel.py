@@ -1,4 +1,4 @@
-"""Run a kernel over ranges on a pool of threads.
+"""Threads: run a kernel over ranges on a pool of them, and make items ahead on another one.
 
 Kernels release the interpreter lock, so plain threads are enough; unlike Numba's own threading layers they may be
 called from many threads at once and after a fork. The ranges never depend on the number of threads, so neither do
@@ -6,17 +6,19 @@ results.
 """
 
 import os
+import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 
 from probi.errors import InputError
 
 Range = tuple[int, int]
+T = TypeVar("T")
 
 # joblib and Dask set OMP_NUM_THREADS to divide the machine among their workers; it is the default here too.
 THREAD_VARIABLES = ("PROBI_NUM_THREADS", "OMP_NUM_THREADS")
@@ -81,7 +83,10 @@ def run(kernel: Callable[..., Any], pieces: Sequence[Range], *arguments: Any) ->
     if helpers < 1 or getattr(_inside, "worker", False):
         return [kernel(*arguments, start, stop) for start, stop in pieces]
     job = _Job(kernel, pieces, arguments)
-    _submit(job.work, helpers)
+    # No more threads, or the interpreter is shutting down: the calling thread does the rest.
+    with suppress(RuntimeError):
+        for _ in range(helpers):
+            _threads().submit(job.work)
     return job.finish()
 
 
@@ -153,13 +158,6 @@ class Lock:
         self._lock.release()
 
 
-def _submit(task: Callable[[], None], times: int) -> None:
-    # No more threads, or the interpreter is shutting down: the calling thread does the rest.
-    with suppress(RuntimeError):
-        for _ in range(times):
-            _threads().submit(task)
-
-
 def _threads() -> ThreadPoolExecutor:
     global _pool
     with _lock:
@@ -177,3 +175,70 @@ def _forget_threads() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_threads)
+
+
+# -- items made ahead on another thread -------------------------------------------------------------------------------
+
+# Items made ahead: one is being made while another is used.
+AHEAD = 2
+_END = object()
+
+# Interval at which is_stopped is polled, and how long the thread may take to end.
+POLL_SECONDS = 0.2
+END_SECONDS = 2.0
+
+
+class StoppedWaitingError(Exception):
+    """Stopped while waiting for the next item."""
+
+
+def prefetched(items: Iterable[T], is_stopped: Callable[[], bool] = lambda: False) -> Iterator[T]:
+    """Yield the same items, made ahead on a thread; an exception there is raised here, after the items before it.
+
+    Raises StoppedWaitingError if ``is_stopped`` returns True while waiting for the next item. The thread ends with the
+    items, or when this generator is closed; one that waits for a silent pipe is abandoned.
+    """
+    ready: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(AHEAD)
+    stop = threading.Event()
+
+    def put(item: Any, error: BaseException | None = None) -> bool:
+        while not stop.is_set():
+            try:
+                ready.put((item, error), timeout=0.1)
+                return True
+            except queue.Full:
+                pass
+        return False
+
+    def make() -> None:
+        iterator: Any = None
+        try:
+            iterator = iter(items)
+            for item in iterator:
+                if not put(item):
+                    return
+            put(_END)
+        except BaseException as error:
+            put(_END, error)
+        finally:
+            if hasattr(iterator, "close"):
+                iterator.close()
+
+    thread = threading.Thread(target=make, name="probi-read", daemon=True)
+    thread.start()
+    try:
+        while True:
+            try:
+                item, error = ready.get(timeout=POLL_SECONDS)
+            except queue.Empty:
+                if is_stopped():
+                    raise StoppedWaitingError from None
+                continue
+            if error is not None:
+                raise error
+            if item is _END:
+                return
+            yield item
+    finally:
+        stop.set()
+        thread.join(timeout=END_SECONDS)

@@ -25,6 +25,15 @@ from probi.solver.result import Result
 from probi.solver.solve import contradiction, contradictory, few_distinct, make_result, solve_quietly
 from probi.summary import Summary
 
+# Fitted attributes, and their names in a result.
+_FITTED = {
+    "cluster_centers_": "centers",
+    "labels_": "labels",
+    "cost_": "cost",
+    "lower_bound_": "lower_bound",
+    "n_iter_": "n_iter",
+}
+
 
 class KMedianBase(ClusterMixin, BaseEstimator):
     """What all estimators share, including those of engines: how centers are found and stored.
@@ -61,11 +70,8 @@ class KMedianBase(ClusterMixin, BaseEstimator):
 
     def _keep(self, result: Result) -> None:
         self.result_ = result
-        self.cluster_centers_ = result.centers
-        self.labels_ = result.labels
-        self.cost_ = result.cost
-        self.lower_bound_ = result.lower_bound
-        self.n_iter_ = result.n_iter
+        for name, source in _FITTED.items():
+            setattr(self, name, getattr(result, source))
 
     def _fitted(self) -> Any:
         check_is_fitted(self)
@@ -304,15 +310,9 @@ class PLloyd(_KMedian):
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
-        self.n_clusters = n_clusters
-        self.preset = preset
-        self.n_init = n_init
-        self.init = init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        self.n_clusters, self.preset, self.n_init, self.init = n_clusters, preset, n_init, init
+        self.max_iter, self.tol, self.random_state = max_iter, tol, random_state
+        self.n_jobs, self.verbose = n_jobs, verbose
 
     def fit(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Find the centers.
@@ -434,17 +434,9 @@ class PROBI(_KMedian):
         verbose: int = 0,
         summary_params: dict[str, Any] | None = None,
     ) -> None:
-        self.n_clusters = n_clusters
-        self.summary_size = summary_size
-        self.preset = preset
-        self.n_init = n_init
-        self.init = init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.summary_params = summary_params
+        self.n_clusters, self.summary_size, self.preset, self.n_init = n_clusters, summary_size, preset, n_init
+        self.init, self.max_iter, self.tol, self.random_state = init, max_iter, tol, random_state
+        self.n_jobs, self.verbose, self.summary_params = n_jobs, verbose, summary_params
 
     def fit(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Summarize the nodes, solve the summary, and label all nodes.
@@ -532,29 +524,22 @@ class PROBI(_KMedian):
     def __dir__(self) -> list[str]:
         # Tab completion lists lazy attributes. Labels exist only after fit.
         known = self.__dict__.get("result_")
-        lazy = [name for name in _LAZY if name != "labels_" or (known is not None and known.labels is not None)]
+        lazy = [
+            name
+            for name in ("result_", *_FITTED)
+            if name != "labels_" or (known is not None and known.labels is not None)
+        ]
         # Not scikit-learn's own __dir__: it accesses every name, and one of them needs centers.
         return [*object.__dir__(self), *(lazy if "summary_" in self.__dict__ else ())]
 
     def __getattr__(self, name: str) -> Any:
         # Called only for missing attributes: results that are computed on access.
         summary = self.__dict__.get("summary_")
-        if summary is not None and name in _LAZY:
+        if summary is not None and name in ("result_", *_FITTED):
             if "result_" not in self.__dict__:
                 with _parallel.limited(self.n_jobs):
                     self.result_ = self._solved(summary, self._seed)
-            value = self.result_ if name == "result_" else getattr(self.result_, _LAZY[name])
+            value = self.result_ if name == "result_" else getattr(self.result_, _FITTED[name])
             if value is not None:
                 return value
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-
-# Lazy attributes of PROBI, and their names in its result.
-_LAZY = {
-    "result_": "",
-    "cluster_centers_": "centers",
-    "labels_": "labels",
-    "cost_": "cost",
-    "lower_bound_": "lower_bound",
-    "n_iter_": "n_iter",
-}

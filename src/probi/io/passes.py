@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, Self, TextIO
 import numpy as np
 import pyarrow as pa
 
+from probi._parallel import StoppedWaitingError
 from probi._types import Array
 from probi.errors import InputError, StoppedError
 from probi.io.node_assembler import Batch, Counts, Position, check_left_out
 from probi.io.options import DEFAULTS, reading_of
-from probi.io.prefetch import StoppedWaitingError
 from probi.io.reader import Reader
 from probi.io.recent_ids import RecentIds
 from probi.io.rows import FILE, Rejected

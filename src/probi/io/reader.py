@@ -13,12 +13,12 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
+from probi._parallel import prefetched
 from probi.errors import InputError
 from probi.io.formats import load_format
 from probi.io.formats.base import OpenOptions, TableFile, naming_errors, open_file
 from probi.io.node_assembler import Batch, Counts, NodeAssembler, Position, check_left_out, kind_of_id
 from probi.io.options import Options
-from probi.io.prefetch import prefetched
 from probi.io.recent_ids import RecentIds
 from probi.io.rows import FILE
 from probi.io.sources import Source, find_sources

@@ -7,23 +7,11 @@ import numpy as np
 
 from probi._notes import counted
 from probi._types import Floats, Integers
+from probi.report import _style as style
 from probi.report._marks import Bars, Dots, Line, Mark, strokes
 from probi.report._picture import Axis, Panel, Picture, Ticks, limits, round_ticks
 from probi.report._scene import Scene, quantiles
-from probi.report._style import (
-    EXCESS,
-    INK,
-    LINE,
-    MUTED,
-    SPREAD,
-    Words,
-    color,
-    enumerated,
-    measured,
-    number,
-    percent,
-    short,
-)  # fmt: skip
+from probi.report._style import Words, color, enumerated, measured, number, percent, short
 from probi.solver.result import Result
 
 MAX_LABELS = 16  # numbers of clusters that fit below an axis
@@ -50,13 +38,13 @@ def elbow_picture(results: Sequence[Result], chosen: int | None, unit: str = "")
             np.concatenate([x_limits[:1], ks, x_limits[1:]]),
             np.concatenate([floors[:1], floors, floors[-1:]]),
         )
-        marks.append(Line("floor", edges, line, SPREAD, 1.2, area=0.45))
-    marks.append(Line("cost", ks, costs, EXCESS, 1.4))
-    marks.append(Line("errors", *strokes(ks, costs - 2 * errors, costs + 2 * errors), EXCESS, 5.0, alpha=0.4))
-    marks.append(Dots("costs", np.column_stack([ks, costs]), 2.5, EXCESS))
+        marks.append(Line("floor", edges, line, style.SPREAD, 1.2, area=0.45))
+    marks.append(Line("cost", ks, costs, style.EXCESS, 1.4))
+    marks.append(Line("errors", *strokes(ks, costs - 2 * errors, costs + 2 * errors), style.EXCESS, 5.0, alpha=0.4))
+    marks.append(Dots("costs", np.column_stack([ks, costs]), 2.5, style.EXCESS))
     if chosen is not None:
         best = results[chosen]
-        marks.append(Dots("chosen", np.array([[len(best.centers), best.cost]]), 5.7, "none", INK, 1.0))
+        marks.append(Dots("chosen", np.array([[len(best.centers), best.cost]]), 5.7, "none", style.INK, 1.0))
     ticks: Ticks = [(k, str(k)) for k in np.unique(ks).tolist()]
     if len(ticks) > MAX_LABELS:
         ticks = [(value, text) for value, text in round_ticks(*x_limits, 9) if value == round(value)]
@@ -128,8 +116,8 @@ def split_picture(result: Result, unit: str = "") -> Picture:
     # The legend has its own row.
     y = Axis("Cluster", (n + 0.8, -0.6), [(i, name) for i, name in enumerate(names)], has_line=False)
     marks: list[Mark] = [
-        Bars("the nodes' own spread", np.zeros(n), spreads, SPREAD),
-        Bars("distance beyond it", spreads, excesses, EXCESS),
+        Bars("the nodes' own spread", np.zeros(n), spreads, style.SPREAD),
+        Bars("distance beyond it", spreads, excesses, style.EXCESS),
     ]
     return Picture(split_words(result, names, unit), 1.1 + 0.24 * max(3, n), x, y, [Panel(marks)])
 
@@ -195,8 +183,8 @@ def _profile(cluster: int, paint: str, center: Floats, band: Floats, y_limits: t
     at = np.arange(n)
     wide = 6.0 if n <= 12 else 4.0 if n <= 24 else 2.5
     return [
-        Line("rules", *strokes(at, *np.repeat([y_limits], n, axis=0).T), LINE, 0.5),
-        Line("zero", np.array([-0.5, n - 0.5]), np.zeros(2), MUTED, 0.6),
+        Line("rules", *strokes(at, *np.repeat([y_limits], n, axis=0).T), style.LINE, 0.5),
+        Line("zero", np.array([-0.5, n - 0.5]), np.zeros(2), style.MUTED, 0.6),
         Line(f"band {cluster}", *strokes(at, *band), paint, wide, alpha=0.4),
         Dots(f"center {cluster}", np.column_stack([at, center]), min(1.9, wide / 2), paint),
     ]

@@ -8,22 +8,11 @@ import numpy as np
 from probi._notes import counted
 from probi._types import Array, Floats, Integers
 from probi.medians import SPREAD_TOL, certified_medians
+from probi.report import _style as style
 from probi.report._marks import Dots, Line, Mark, Numbers, ellipse
 from probi.report._picture import Axis, Panel, Picture, limits
 from probi.report._scene import Scene, covariance, principal_plane
-from probi.report._style import (
-    DISC,
-    DISC_INK,
-    EXCESS,
-    INK,
-    Words,
-    color,
-    enumerated,
-    has_colors,
-    marker,
-    percent,
-    short,
-)  # fmt: skip
+from probi.report._style import Words, color, enumerated, has_colors, marker, percent, short
 
 # More marks would only hide each other.
 MAX_REALIZATIONS, MAX_MEDIANS = 4000, 1500
@@ -69,8 +58,8 @@ def clusters_picture(scene: Scene) -> Picture:
     labels, edge = scene.labels[chosen], ("#00000066", 0.3, 1.0) if has_colors(k) else ("none", 0.0, FAINT)
     fill, shapes = [color(c, k) for c in labels], [marker(c, k) for c in labels]
     marks.append(Dots("medians", medians, 1.87, fill, *edge, shapes))
-    marks += [Line(f"ellipse {c}", *ellipse(*outline), INK, 1.0, dashed=True) for c, *outline in large]
-    fill_and_edge = (DISC, DISC_INK) if has_colors(k) else (EXCESS, DISC)
+    marks += [Line(f"ellipse {c}", *ellipse(*outline), style.INK, 1.0, dashed=True) for c, *outline in large]
+    fill_and_edge = (style.DISC, style.DISC_INK) if has_colors(k) else (style.EXCESS, style.DISC)
     marks.append(Dots("dots", centers, dot_radii(scene), *fill_and_edge, 0.8))
     numbers, hidden = numbered(scene), np.vstack([realizations, medians])
     marks.append(Numbers("numbers", centers, numbers, [color(c, k) for c in numbers], hidden))

@@ -8,8 +8,8 @@ import pytest
 from table_files import write
 
 import probi.io
+from probi._parallel import AHEAD, prefetched
 from probi.errors import InputError
-from probi.io.prefetch import AHEAD, prefetched
 
 
 def readers():

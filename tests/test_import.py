@@ -67,7 +67,7 @@ for module in pkgutil.iter_modules(_kernels.__path__):
 print(json.dumps(counts))
 """
     counts = in_a_fresh_process(code)
-    assert "statistics.node_moments" in counts
+    assert "pull.node_moments" in counts
     assert {name for name, n_compiled in counts.items() if n_compiled} == set()
 
 

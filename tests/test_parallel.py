@@ -416,9 +416,9 @@ atexit.register(lambda: print(work()))  # the pool takes no more work by then
 # Numba looks for a folder in three places; a path below a regular file is no folder, not even for root.
 ONE_COMPUTATION = """
 import probi
-from probi._kernels import statistics
+from probi._kernels import pull
 nodes = probi.Nodes([[0.0], [2.0], [5.0]], [0.5, 0.5, 1.0], [0, 2, 3])
-print(type(statistics.node_moments._cache).__name__, nodes.variances.tolist())
+print(type(pull.node_moments._cache).__name__, nodes.variances.tolist())
 """
 
 

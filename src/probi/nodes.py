@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from probi import _notes, _parallel
-from probi._kernels import statistics
+from probi._kernels import pull
 from probi._notes import counted
 from probi._random import seed_of
 from probi._realizations import of_gaussians, of_lists, of_matrix
@@ -570,7 +570,7 @@ class Nodes:
     def _compute_moments(self) -> tuple[Array, Floats]:
         gravity, variances = np.empty(self.shape), np.empty(len(self))
         _parallel.run(
-            statistics.node_moments, self.pieces(), self.points, self.probabilities, self.offsets,
+            pull.node_moments, self.pieces(), self.points, self.probabilities, self.offsets,
             self.total_probabilities, gravity, variances,
         )  # fmt: skip
         return frozen(gravity), frozen(variances)

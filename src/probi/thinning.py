@@ -9,7 +9,7 @@ import numpy as np
 
 from probi import _parallel
 from probi._kernels import thinning as kernels
-from probi._kernels.uniforms import keyed_uniforms
+from probi._kernels.thinning import keyed_uniforms
 from probi._types import Array
 from probi.errors import InputError
 from probi.validation import check_count, check_share, max_allowed

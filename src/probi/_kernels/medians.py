@@ -8,8 +8,7 @@ import numpy as np
 
 from probi._kernels._compile import kernel, part
 from probi._kernels.geometry import expected_distance
-from probi._kernels.pull import COST, N_SCALARS, ON_POINT, RECIPROCAL, RELAXATION, add_pull
-from probi._kernels.statistics import heaviest
+from probi._kernels.pull import COST, N_SCALARS, ON_POINT, RECIPROCAL, RELAXATION, add_pull, heaviest
 
 # Rows of the workspace: current point, its pull, trial point, its pull, center of gravity, direction; then the
 # curvature pairs of L-BFGS.

@@ -1,15 +1,14 @@
 """The assignment kernel without bounds: what the pruned one is compared to."""
 
-import numba
 import numpy as np
 
 import probi
 from probi import _parallel
-from probi._kernels._compile import FASTMATH
+from probi._kernels._compile import kernel
 from probi._kernels.geometry import expected_distance
 
 
-@numba.njit(nogil=True, fastmath=FASTMATH)
+@kernel
 def _assign(points, probabilities, offsets, centers, labels, start, stop):
     for node in range(start, stop):
         best = np.inf

@@ -21,7 +21,7 @@ import json, sys
 import probi
 from probi._kernels import pull
 nodes = probi.Nodes([[0.0], [2.0], [5.0]], [0.5, 0.5, 1.0], [0, 2, 3])
-print(json.dumps([nodes.variances.tolist(), sum(pull.node_moments.stats.cache_misses.values())]))
+print(json.dumps([nodes.variances.tolist(), sum(pull.node_moments.dispatcher.stats.cache_misses.values())]))
 """
 
 # Bits of an answer that most kernels have a part in.

@@ -418,7 +418,7 @@ ONE_COMPUTATION = """
 import probi
 from probi._kernels import pull
 nodes = probi.Nodes([[0.0], [2.0], [5.0]], [0.5, 0.5, 1.0], [0, 2, 3])
-print(type(pull.node_moments._cache).__name__, nodes.variances.tolist())
+print(type(pull.node_moments.dispatcher._cache).__name__, nodes.variances.tolist())
 """
 
 

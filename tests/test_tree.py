@@ -16,7 +16,7 @@ from probi.solver.problem import capped_probabilities
 
 @dataclass
 class Tree:
-    """What ``grow`` makes, with the order and the masses it leaves behind."""
+    """What ``grow_tree`` makes, with the order and the masses it leaves behind."""
 
     features: np.ndarray
     thresholds: np.ndarray
@@ -45,7 +45,7 @@ def grown(rows, used=None, mass=None, max_cells=4):
     m = len(order)
     features, thresholds, firsts = np.empty(2 * m, np.uint64), np.empty(2 * m, np.float64), np.empty(2 * m, np.uint64)
     leaf_of, cell_of = np.full(2 * m, -1, np.int32), np.empty(m, np.int32)
-    n_leaves, n_cells = tree.grow(rows, mass, order, max_cells, features, thresholds, firsts, leaf_of, cell_of)
+    n_leaves, n_cells = tree.grow_tree(rows, mass, order, max_cells, features, thresholds, firsts, leaf_of, cell_of)
     return Tree(features, thresholds, firsts, leaf_of, cell_of[:n_leaves], n_cells, order, mass)
 
 

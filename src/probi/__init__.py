@@ -50,8 +50,9 @@ __all__ = [
     "solve",
 ]
 
-# Numba takes a third of a second to import and scikit-learn another: `probi --help` waits for neither, and
-# `import probi` waits for what is used. `probi.geo` is there without an import of its own.
+# NumPy takes a tenth of a second to import and scikit-learn one: `probi --help` waits for neither, and `import probi`
+# waits for what is used. Numba is imported when the first kernel is called. `probi.geo` is there without an import of
+# its own.
 __getattr__, __dir__ = lazy(
     __name__,
     {

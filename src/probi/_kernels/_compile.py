@@ -1,198 +1,38 @@
-"""How every kernel is compiled: one decorator, one set of options, and a disk cache.
+"""The decorators of kernels. They are cheap: Numba is imported, and a kernel compiled, when the first one is called."""
 
-A first run compiles for seconds. A second process takes half of that work: it compiles what the first one needs later.
-A process that needs a kernel the other one is compiling waits for it and loads it.
-"""
-
-import atexit
-import contextlib
-import hashlib
-import os
-import subprocess
-import sys
-import threading
-import time
+import functools
+from collections import deque
 from collections.abc import Callable
-from pathlib import Path
-from typing import IO, Any
-
-import numba
-from numba.core.caching import FunctionCache
-from numba.core.runtime.nrt import rtsys
-from numba.extending import intrinsic, register_jitable
-
-from probi import _notes
-
-fcntl: Any
-try:
-    import fcntl
-except ImportError:  # Windows: no waiting, so at worst two processes compile the same kernel
-    fcntl = None
-
-# 0 forbids starting a process; the one that compiles ahead starts no other.
-VARIABLE = "PROBI_COMPILE_AHEAD"
-
-# A kernel takes a few seconds to compile. A process suspended halfway must not block the others.
-MAX_WAIT, PAUSE = 60.0, 0.02
-
-MESSAGE = "compiling kernels for the first run, 10 seconds or more; later runs start at once."
-
-# After so many seconds without compiling, a first run has compiled what it needs.
-REST = 2.0
-
-_first_miss = True
+from typing import Any
 
 
-class _Stopwatch:
-    """Reports once how long a first run compiled: after a pause in compiling, or at exit."""
+class Kernel:
+    """A hot loop; called, it is compiled for the types of its arguments, or loaded from the disk cache."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._timer: threading.Timer | None = None
-        self._n_running, self._start, self._seconds = 0, 0.0, 0.0
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._dispatcher: Any = None
 
-    def begin(self) -> None:
-        """Start the clock, once the user was told that kernels are compiled."""
-        self._start = time.monotonic()
-        atexit.register(self._say)
+    def __call__(self, *arguments: Any) -> Any:
+        """Run the compiled loop, without the interpreter lock."""
+        return (self._dispatcher or self.dispatcher)(*arguments)
 
-    def running(self, change: int) -> None:
-        """Count a kernel whose compilation starts (+1) or ends (-1)."""
-        with self._lock:
-            self._n_running += change
-            if self._timer is not None:
-                self._timer.cancel()
-            if self._start and self._n_running == 0:
-                self._seconds = time.monotonic() - self._start
-                self._timer = threading.Timer(REST, self._say)
-                self._timer.daemon = True
-                self._timer.start()
+    @property
+    def dispatcher(self) -> Any:
+        """Numba's object for the function."""
+        if self._dispatcher is None:
+            from probi._kernels._dispatcher import make_dispatcher  # imports Numba, which takes 0.2 s
 
-    def _say(self) -> None:
-        with self._lock:
-            if self._start and self._seconds:
-                _notes.note(f"compiled in {self._seconds:.0f} seconds.")
-                self._start = 0.0
+            # Of two threads that arrive at the same time, both use what one of them made.
+            self._dispatcher = self.__dict__.setdefault("_made", make_dispatcher(self._function))
+        return self._dispatcher
 
 
-_stopwatch = _Stopwatch()
+kernel = Kernel
 
-
-def _digest() -> str:
-    """Digest of all kernels' sources.
-
-    Numba checks the file of a kernel but not those of its callees: after a change there it would run stale code. This
-    digest in the key prevents that.
-    """
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
-SOURCES = _digest()
-
-
-class KernelCache(FunctionCache):
-    """Numba's disk cache of one function; a process waits for what another one is compiling."""
-
-    _turn: IO[bytes] | None = None
-
-    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
-        return (*super()._index_key(sig, codegen), SOURCES)
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the code compiled for a signature, by any process; None if there is none yet."""
-        compiled = self._load(sig, target_context)
-        if compiled is None:
-            _begin_first_run(sig)
-            _stopwatch.running(+1)
-            with contextlib.suppress(OSError):
-                self._turn = self._wait(sig)
-            compiled = self._load(sig, target_context)
-            if compiled is not None:
-                self._end()
-        return compiled
-
-    def _load(self, sig: Any, target_context: Any) -> Any:
-        """Load compiled code, if there is some.
-
-        Numba would first import and register all that compiling needs, which takes longer than loading the kernels.
-        """
-        rtsys.initialize(target_context)
-        with self._guard_against_spurious_io_errors():
-            return self._load_overload(sig, target_context)
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        """Save the compiled code, and release the processes that wait for it."""
-        try:
-            super().save_overload(sig, data)
-        finally:
-            self._end()
-
-    def _wait(self, sig: Any) -> IO[bytes] | None:
-        """Wait until no other process compiles this kernel for this signature; return the locked file."""
-        if fcntl is None:
-            return None
-        self._impl.locator.ensure_cache_path()
-        name = hashlib.sha256(str(sig).encode()).hexdigest()[:16]
-        file = (Path(self.cache_path) / f"{self._impl.filename_base}.{name}.lock").open("wb")
-        give_up = time.monotonic() + MAX_WAIT
-        while time.monotonic() < give_up:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                time.sleep(PAUSE)
-        return file
-
-    def _end(self) -> None:
-        """Release the lock: the kernel is compiled."""
-        _stopwatch.running(-1)
-        if self._turn is not None:
-            with contextlib.suppress(OSError):
-                Path(self._turn.name).unlink()
-            self._turn.close()
-            self._turn = None
-
-
-def _begin_first_run(sig: Any) -> None:
-    """Announce once that kernels are compiled, and start a process that compiles those needed later."""
-    global _first_miss
-    if not _first_miss:
-        return
-    _first_miss = False
-    if _notes.note(MESSAGE):
-        _stopwatch.begin()
-    dtypes = [str(kind.dtype) for kind in sig if hasattr(kind, "dtype")]
-    if _may_start() and dtypes and dtypes[0] in ("float32", "float64"):
-        code = f"import sys; sys.path[:] = {sys.path!r}; from probi._compile_ahead import main; main({dtypes[0]!r})"
-        quiet: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
-        with contextlib.suppress(OSError):
-            process = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, VARIABLE: "0"}, **quiet)
-            threading.Thread(target=process.wait, daemon=True).start()
-
-
-def _may_start() -> bool:
-    """Whether a core is free and a Python can be started: an embedding program may have none to start."""
-    n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    limited = any(os.environ.get(name) == "1" for name in ("PROBI_NUM_THREADS", "OMP_NUM_THREADS"))
-    allowed = os.environ.get(VARIABLE) != "0"
-    return allowed and n_cores > 1 and not limited and "python" in Path(sys.executable or "").name.lower()
-
-
-# Reassociation lets LLVM use vector registers in a sum. No "arcp": a division that becomes a product in one call and
-# not in another makes equal distances differ. Kernels must not test for NaN: LLVM still folds x - x to 0.
-FASTMATH = {"reassoc", "contract"}
-
-
-def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a hot loop: without the interpreter lock, cached on disk if a folder is writable."""
-    compiled: Any = numba.njit(nogil=True, fastmath=FASTMATH, forceinline=True)(function)
-    # Numba raises when it finds no folder for its cache (a read-only home on a worker): a slow start beats none.
-    with contextlib.suppress(RuntimeError):
-        compiled._cache = KernelCache(function)
-    return compiled  # type: ignore[no-any-return]
+# Parts that Numba does not know yet.
+new_parts: deque[Callable[..., Any]] = deque()
 
 
 def part(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -201,19 +41,13 @@ def part(function: Callable[..., Any]) -> Callable[..., Any]:
     It is never cached by itself. LLVM inlines a fresh callee but not one from the disk cache, which changes rounding:
     bits would depend on the state of the cache. Called from Python, it stays Python.
     """
-    return register_jitable(nogil=True, fastmath=FASTMATH, forceinline=True)(function)
+    new_parts.append(function)
+    return function
 
 
-def _never_inlined(_: Any) -> Any:
-    def codegen(context: Any, builder: Any, _signature: Any, _arguments: Any) -> Any:
-        builder.function.attributes.discard("alwaysinline")
-        builder.function.attributes.add("noinline")
-        return context.get_dummy_value()
+def never_inlined() -> None:
+    """Called in a part, it keeps that part a separate function.
 
-    return numba.types.none(), codegen
-
-
-# Called in a part, it keeps that part a separate function. A loop inlined into two callers may be rounded in two ways;
-# a separate function gives the same bits to all callers. Numbers that are compared for ties, or by users across
-# functions, come from one.
-never_inlined: Any = intrinsic(_never_inlined)
+    A loop inlined into two callers may be rounded in two ways; a separate function gives the same bits to all callers.
+    Numbers that are compared for ties, or by users across functions, come from one.
+    """

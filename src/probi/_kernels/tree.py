@@ -56,7 +56,7 @@ def project_rows(medians, spreads, base, scale, columns, factors, n_columns, row
             rows[row, n_columns] = spreads[row] * scale
 
 
-@kernel
+@part
 def grow(rows, mass, order, max_cells, features, thresholds, firsts, leaf_of, cell_of):
     """Grow a tree over some rows: first cells, always cutting the one with the largest cost, then leaves inside them.
 
@@ -116,6 +116,10 @@ def grow(rows, mass, order, max_cells, features, thresholds, firsts, leaf_of, ce
                     n_nodes += 2
             node = max(node + 1, n_before)
     return _number_leaves(firsts, is_cell, leaf_of, cell_of)
+
+
+# By itself; thinning calls it for each node.
+grow_tree = kernel(grow)
 
 
 @part

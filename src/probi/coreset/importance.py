@@ -160,7 +160,7 @@ def _cells(
     some, m = used[drawn], len(drawn)
     features, thresholds, firsts = np.empty(2 * m, np.uint64), np.empty(2 * m), np.empty(2 * m, np.uint64)
     leaf_of, cell_of, leaves = np.empty(2 * m, np.int32), np.empty(m, np.int32), np.empty(len(rows), np.int32)
-    n_leaves, n_cells = kernels.grow(rows, times, some, max_cells, features, thresholds, firsts, leaf_of, cell_of)
+    n_leaves, n_cells = kernels.grow_tree(rows, times, some, max_cells, features, thresholds, firsts, leaf_of, cell_of)
     pieces = _parallel.ranges(len(rows), ROWS_PER_TASK)
     _parallel.run(kernels.descend, pieces, rows, features, thresholds, firsts, leaf_of, leaves)
     cell_offsets, order, cells = (

@@ -1,0 +1,214 @@
+"""How Numba compiles every kernel: one set of options, and a disk cache. Imported when the first kernel is called.
+
+A first run compiles for seconds. A second process takes half of that work: it compiles what the first one needs later.
+A process that needs a kernel the other one is compiling waits for it and loads it.
+"""
+
+import atexit
+import contextlib
+import hashlib
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+import numba
+from numba.core.caching import FunctionCache
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.runtime.nrt import rtsys
+from numba.extending import lower_builtin, register_jitable, type_callable
+
+from probi import _notes
+from probi._kernels._compile import never_inlined, new_parts
+
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # Windows: no waiting, so at worst two processes compile the same kernel
+    fcntl = None
+
+# 0 forbids starting a process; the one that compiles ahead starts no other.
+VARIABLE = "PROBI_COMPILE_AHEAD"
+
+# A kernel takes a few seconds to compile. A process suspended halfway must not block the others.
+MAX_WAIT, PAUSE = 60.0, 0.02
+
+MESSAGE = "compiling kernels for the first run, 10 seconds or more; later runs start at once."
+
+# After so many seconds without compiling, a first run has compiled what it needs.
+REST = 2.0
+
+_first_miss = True
+
+
+class _Stopwatch:
+    """Reports once how long a first run compiled: after a pause in compiling, or at exit."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._timer: threading.Timer | None = None
+        self._n_running, self._start, self._seconds = 0, 0.0, 0.0
+
+    def begin(self) -> None:
+        """Start the clock, once the user was told that kernels are compiled."""
+        self._start = time.monotonic()
+        atexit.register(self._say)
+
+    def running(self, change: int) -> None:
+        """Count a kernel whose compilation starts (+1) or ends (-1)."""
+        with self._lock:
+            self._n_running += change
+            if self._timer is not None:
+                self._timer.cancel()
+            if self._start and self._n_running == 0:
+                self._seconds = time.monotonic() - self._start
+                self._timer = threading.Timer(REST, self._say)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def _say(self) -> None:
+        with self._lock:
+            if self._start and self._seconds:
+                _notes.note(f"compiled in {self._seconds:.0f} seconds.")
+                self._start = 0.0
+
+
+_stopwatch = _Stopwatch()
+
+
+def _digest() -> str:
+    """Digest of all kernels' sources.
+
+    Numba checks the file of a kernel but not those of its callees: after a change there it would run stale code. This
+    digest in the key prevents that.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+SOURCES = _digest()
+
+
+class KernelCache(FunctionCache):
+    """Numba's disk cache of one function; a process waits for what another one is compiling."""
+
+    _turn: IO[bytes] | None = None
+
+    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
+        return (*super()._index_key(sig, codegen), SOURCES)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the code compiled for a signature, by any process; None if there is none yet."""
+        compiled = self._load(sig, target_context)
+        if compiled is None:
+            _begin_first_run(sig)
+            _stopwatch.running(+1)
+            with contextlib.suppress(OSError):
+                self._turn = self._wait(sig)
+            compiled = self._load(sig, target_context)
+            if compiled is not None:
+                self._end()
+        return compiled
+
+    def _load(self, sig: Any, target_context: Any) -> Any:
+        """Load compiled code, if there is some.
+
+        Numba would first import and register all that compiling needs, which takes longer than loading the kernels.
+        """
+        rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Save the compiled code, and release the processes that wait for it."""
+        try:
+            super().save_overload(sig, data)
+        finally:
+            self._end()
+
+    def _wait(self, sig: Any) -> IO[bytes] | None:
+        """Wait until no other process compiles this kernel for this signature; return the locked file."""
+        if fcntl is None:
+            return None
+        self._impl.locator.ensure_cache_path()
+        name = hashlib.sha256(str(sig).encode()).hexdigest()[:16]
+        file = (Path(self.cache_path) / f"{self._impl.filename_base}.{name}.lock").open("wb")
+        give_up = time.monotonic() + MAX_WAIT
+        while time.monotonic() < give_up:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(PAUSE)
+        return file
+
+    def _end(self) -> None:
+        """Release the lock: the kernel is compiled."""
+        _stopwatch.running(-1)
+        if self._turn is not None:
+            with contextlib.suppress(OSError):
+                Path(self._turn.name).unlink()
+            self._turn.close()
+            self._turn = None
+
+
+def _begin_first_run(sig: Any) -> None:
+    """Announce once that kernels are compiled, and start a process that compiles those needed later."""
+    global _first_miss
+    if not _first_miss:
+        return
+    _first_miss = False
+    if _notes.note(MESSAGE):
+        _stopwatch.begin()
+    dtypes = [str(kind.dtype) for kind in sig if hasattr(kind, "dtype")]
+    if _may_start() and dtypes and dtypes[0] in ("float32", "float64"):
+        code = f"import sys; sys.path[:] = {sys.path!r}; from probi._compile_ahead import main; main({dtypes[0]!r})"
+        quiet: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+        with contextlib.suppress(OSError):
+            process = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, VARIABLE: "0"}, **quiet)
+            threading.Thread(target=process.wait, daemon=True).start()
+
+
+def _may_start() -> bool:
+    """Whether a core is free and a Python can be started: an embedding program may have none to start."""
+    n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    limited = any(os.environ.get(name) == "1" for name in ("PROBI_NUM_THREADS", "OMP_NUM_THREADS"))
+    allowed = os.environ.get(VARIABLE) != "0"
+    return allowed and n_cores > 1 and not limited and "python" in Path(sys.executable or "").name.lower()
+
+
+# Reassociation lets LLVM use vector registers in a sum. No "arcp": a division that becomes a product in one call and
+# not in another makes equal distances differ. Kernels must not test for NaN: LLVM still folds x - x to 0.
+FASTMATH = {"reassoc", "contract"}
+
+OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": FASTMATH, "forceinline": True}
+
+
+def make_dispatcher(function: Callable[..., Any]) -> Any:
+    """Numba's dispatcher of a function, whose compiled code is cached on disk if a folder is writable."""
+    with global_compiler_lock:  # no thread compiles a kernel while another one registers its parts
+        while new_parts:
+            register_jitable(**OPTIONS)(new_parts.popleft())
+    dispatcher: Any = numba.njit(**OPTIONS)(function)
+    # Numba raises when it finds no folder for its cache (a read-only home on a worker): a slow start beats none.
+    with contextlib.suppress(RuntimeError):
+        dispatcher._cache = KernelCache(function)
+    return dispatcher
+
+
+@type_callable(never_inlined)
+def _type_of_never_inlined(_: Any) -> Any:
+    return lambda: numba.types.none
+
+
+@lower_builtin(never_inlined)
+def _lower_never_inlined(context: Any, builder: Any, _signature: Any, _arguments: Any) -> Any:
+    builder.function.attributes.discard("alwaysinline")
+    builder.function.attributes.add("noinline")
+    return context.get_dummy_value()

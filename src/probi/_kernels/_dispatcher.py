@@ -187,7 +187,15 @@ def _may_start() -> bool:
 # not in another makes equal distances differ. Kernels must not test for NaN: LLVM still folds x - x to 0.
 FASTMATH = {"reassoc", "contract"}
 
-OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": FASTMATH, "forceinline": True}
+# Divisions are not checked, since kernels raise nothing, and there is no wrapper for callers in C: it takes time to
+# compile both.
+OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    "fastmath": FASTMATH,
+    "forceinline": True,
+    "error_model": "numpy",
+    "no_cfunc_wrapper": True,
+}
 
 
 def make_dispatcher(function: Callable[..., Any]) -> Any:

@@ -11,10 +11,9 @@ Modules: ``probi.io`` (files), ``probi.geo`` (longitude and latitude), ``probi.r
 ``probi.engines`` (Dask and Spark). Each name has a help page of its own: ``help(probi.Nodes)``.
 """
 
-from typing import TYPE_CHECKING
-
 from probi._lazy import lazy
 
+TYPE_CHECKING = False  # as in typing, which takes longer to import than all of this
 if TYPE_CHECKING:
     from probi.errors import InputError, InputWarning, MissingExtraError, ProbiError, SolverWarning
     from probi.estimators import PROBI, PLloyd

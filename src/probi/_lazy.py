@@ -1,9 +1,14 @@
 """Packages whose public names are loaded when they are first used."""
 
+from __future__ import annotations
+
 import sys
-from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
 
 
 def lazy(

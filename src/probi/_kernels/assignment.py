@@ -3,7 +3,7 @@
 import numpy as np
 
 from probi._kernels._compile import kernel, part
-from probi._kernels.geometry import expected_distance, squared_distance, squared_distances_of_four
+from probi._kernels.geometry import expected_distance, squared_distance, squared_distances_of_four, two_smallest
 
 
 @part
@@ -97,25 +97,23 @@ def _settle(
 ):  # fmt: skip
     """Find the label of one node from the squared distances of its center of gravity to all centers."""
     k = centers.shape[0]
-    best = 0
-    for c in range(1, k):
-        if squared[c] < squared[best]:
-            best = c
-    upper = np.sqrt(squared[best] + variances[node]) * (1.0 + relative) + slack
+    best, smallest, runner_up = two_smallest(squared)
+    squared[best] = smallest
+    upper = np.sqrt(smallest + variances[node]) * (1.0 + relative) + slack
     reach = (upper + slack) / (1.0 - relative)
     squared_reach = reach * reach
+    if runner_up > squared_reach:
+        labels[node], other[node] = best, np.sqrt(runner_up) * (1.0 - relative) - slack
+        nearest[node] = upper
+        if exact:
+            nearest[node] = expected_distance(points, probabilities, offsets, node, centers, best) / totals[node]
+        return int(exact)
+
     runner_up = np.inf
-    n_candidates = 0
     for c in range(k):
-        if squared[c] <= squared_reach:
-            n_candidates += 1
-        elif squared[c] < runner_up:
+        if squared[c] > squared_reach and squared[c] < runner_up:
             runner_up = squared[c]
     runner_up = np.sqrt(runner_up) * (1.0 - relative) - slack
-    if n_candidates == 1 and not exact:
-        labels[node], nearest[node], other[node] = best, upper, runner_up
-        return 0
-
     evaluations = 0
     total = totals[node]
     guess = best

@@ -3,7 +3,7 @@
 import numpy as np
 
 from probi._kernels._compile import kernel
-from probi._kernels.geometry import squared_distance, squared_distances_of_four
+from probi._kernels.geometry import squared_distance, squared_distances_of_four, two_smallest
 
 
 @kernel
@@ -38,14 +38,6 @@ def candidate_costs(rows, mass, nearest, candidates, columns, distances, start, 
 
 
 @kernel
-def shrink_to(distances, columns, nearest, start, stop):
-    """Lower ``nearest`` to the smallest of some columns of ``distances`` (n, m), for rows start:stop."""
-    for row in range(start, stop):
-        for c in range(columns.shape[0]):
-            nearest[row] = min(nearest[row], distances[row, columns[c]])
-
-
-@kernel
 def two_nearest(rows, centers, columns, labels, nearest, second, start, stop):
     """Nearest center, its distance and the second smallest distance of rows start:stop.
 
@@ -60,17 +52,9 @@ def two_nearest(rows, centers, columns, labels, nearest, second, start, stop):
             rows, first, min(first + 1, last), min(first + 2, last), min(first + 3, last), centers, columns, squared
         )
         for row in range(first, min(first + 4, stop)):
-            best, best_at, runner_up = np.inf, 0, np.inf
-            for c in range(k):
-                value = squared[row - first, c]
-                if value < best:
-                    runner_up = best
-                    best, best_at = value, c
-                elif value < runner_up:
-                    runner_up = value
-            labels[row] = best_at
-            nearest[row] = np.sqrt(best)
-            second[row] = np.sqrt(runner_up)
+            labels[row], smallest, following = two_smallest(squared[row - first])
+            nearest[row] = np.sqrt(smallest)
+            second[row] = np.sqrt(following)
 
 
 @kernel

@@ -73,6 +73,29 @@ def squared_distances_of_four(rows, r0, r1, r2, r3, centers, columns, out):
             out3[c] += d3 * d3
 
 
+@part
+def two_smallest(values):
+    """Index of the smallest of some numbers, none negative, the number, and the next one (infinite if there is none).
+
+    Floats that are not negative are in the order of their bits. Minima of integers run in vector registers, those of
+    floats do not, because of NaN. The first of equal numbers is taken. ``values`` is overwritten.
+    """
+    bits, infinity = values.view(np.int64), np.int64(0x7FF0000000000000)
+    least = infinity
+    for i in range(bits.shape[0]):
+        least = min(least, bits[i])
+    at = 0
+    while bits[at] != least:
+        at += 1
+    smallest = values[at]
+    bits[at] = infinity
+    least = infinity
+    for i in range(bits.shape[0]):
+        least = min(least, bits[i])
+    bits[at] = least
+    return at, smallest, values[at]
+
+
 @kernel
 def expected_distances(points, probabilities, offsets, centers, out, start, stop):
     """Expected distance of nodes start:stop to every center.

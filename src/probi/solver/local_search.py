@@ -3,29 +3,42 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from probi import _parallel
-from probi._kernels import candidates
 from probi._kernels import local_search as kernels
-from probi.nodes import Nodes
-from probi.objective import Assignment
-from probi.solver.lloyd import Lloyd, descend
-from probi.solver.problem import Problem, capped_probabilities
+from probi._kernels.pull import COST, ON_POINT, RECIPROCAL, RELAXATION
+from probi._types import Floats, Integers, Labels
+from probi.nodes import GRAIN, Nodes
+from probi.solver.lloyd import weiszfeld_moves
+from probi.solver.problem import Problem, draw_distinct
 from probi.solver.progress import OnRound, silent
-from probi.solver.seeding import seed_in_batches
+from probi.solver.seeding import Partition, partition, seed_in_batches
 from probi.validation import frozen
 
-Floats = NDArray[np.float64]
+# A node is compared with so many centers around its own, in rounds between swaps and in the last rounds. In ten
+# dimensions a cell has far more neighbors than 32: with 96 the last rounds gain nearly as much as with all.
+N_NEAR, N_NEAR_AT_LAST = 32, 96
 
-# Neighbors of its center that a node may move to: nearly all nodes that change their center go to one of them.
-N_NEIGHBORS = 32
+# Of new centers, a node is compared with so many around its own.
+N_NEW = 16
+
+# Lists of near centers are renewed after so many rounds.
+RENEWAL = 4
 
 # Starts see so many nodes per cluster. Their swaps find most of what swaps on all nodes find, in a quarter of the time.
 SAMPLE_PER_CLUSTER = 50
 
 # Rough centers by which the sample is drawn.
-N_ROUGH = 32
+N_ROUGH = 64
+
+# Starts draw so many times the centers, and remove those that cost least to remove.
+OVERSEEDING = 1.5
+
+# New centers are chosen among so many times as many candidates, by what each saves at every so many nodes around it.
+N_CANDIDATES, STEP = 4, 4
+
+# Rounds after centers were added, and after others were removed.
+ROUNDS_WITH_NEW, ROUNDS_WITHOUT_OLD = 2, 2
 
 # Rows with at least this many features are read as fast wherever they are.
 LONG_ROW = 64
@@ -33,56 +46,31 @@ LONG_ROW = 64
 # Rounds end when they save less than this share of the cost: swaps change more.
 ROUND_TOL = 3e-3
 
+# Ranges of clusters for threads, at most: each has sums of its own for all centers.
+MAX_SHARES = 32
+
 
 class LocalEffort(NamedTuple):
-    """How long swaps are tried, and rounds go on after them.
+    """How long swaps are tried.
 
-    A swap must save the share ``swap_gain`` of the cost of an average cluster. ``swaps_per_cluster`` are tried at a
-    time, and the next ones only if these saved the share ``batch_gain`` of the cost. The last rounds stop at ``share``
-    of the tolerance that was asked for: they take less time than those that look at all centers.
+    One of ``per_swap`` centers is swapped at a time, as long as that saves the share ``gain`` of the cost; then half as
+    many, and so on, ``n_sizes`` times in all.
     """
 
-    swap_gain: float
-    swaps_per_cluster: int
-    batch_gain: float
-    share: float
+    per_swap: int
+    n_sizes: int
+    gain: float
 
 
-# Without clusters to find, costs were 0.2 to 0.3 % above those of ten starts and exhaustive swaps with the first, and
-# 0.4 to 0.5 % with the second, in a tenth to a twentieth of the time. A coreset's own error hides that.
-THOROUGH, QUICK = LocalEffort(0.003, 2, 3e-4, 0.1), LocalEffort(0.01, 1, 1e-3, 1.0)
-
-
-class LocalAssignment(Assignment):
-    """Labels of certain nodes that only move to a center near their own; the first ones are exact.
-
-    A round takes time in proportion to the nodes, whatever the number of centers.
-    """
-
-    def __init__(self, nodes: Nodes, centers: Floats) -> None:
-        super().__init__(nodes)
-        _parallel.run(
-            candidates.two_nearest, self._pieces, nodes.points, centers, np.ascontiguousarray(centers.T),
-            self.labels, self.nearest, self.other,
-        )  # fmt: skip
-
-    def update(self, centers: Floats, moves: Floats, exact: bool) -> int:
-        """Find the nearest of each node's center and its neighbors; ``moves`` and ``exact`` make no difference."""
-        k = len(centers)
-        m = min(N_NEIGHBORS, k - 1)
-        neighbors, gaps = np.empty((k, m), np.int32), np.empty((k, m))
-        _parallel.run(kernels.nearest_centers, _parallel.ranges(k, 64), centers, neighbors, gaps)
-        _parallel.run(
-            kernels.reassign_nearby, self._pieces, self.nodes.points, centers, neighbors, gaps, self.labels,
-            self.nearest,
-        )  # fmt: skip
-        return 0
+# For a start on the sample, for a coreset, whose own error hides the last per mille, and for data in memory.
+START, QUICK, THOROUGH = LocalEffort(8, 2, 2e-3), LocalEffort(8, 1, 1e-3), LocalEffort(8, 3, 3e-4)
 
 
 class LocalResult(NamedTuple):
-    """Centers with their assignment, and the rounds and swaps that led to them."""
+    """Centers and their cost, and the rounds and swaps that led to them."""
 
-    lloyd: Lloyd
+    centers: Floats
+    cost: float
     n_rounds: int
     n_swaps: int
 
@@ -92,10 +80,18 @@ def start_locally(
     on_round: OnRound = silent,
 ) -> LocalResult:  # fmt: skip
     """Centers for a problem with certain nodes: drawn, moved and swapped."""
-    centers = seed_in_batches(problem, n_clusters, rng, on_round)
-    lloyd, n_rounds = _settle(problem, centers, max_iter, ROUND_TOL, on_round)
-    better = improve_locally(problem, lloyd.centers, rng, max_iter, ROUND_TOL, QUICK, on_swap, on_round)
-    return better._replace(n_rounds=n_rounds + better.n_rounds)
+    search = LocalSearch(problem, seed_in_batches(problem, round(OVERSEEDING * n_clusters), rng, on_round))
+    while (extra := len(search.centers) - n_clusters) > 0:
+        search.settle(ROUNDS_WITH_NEW, 0.0)
+        search.remove(extra if extra <= n_clusters // 8 else extra // 2)
+    if extra < 0:
+        # Every node lies on a center: more of them change nothing, wherever they are.
+        search = LocalSearch(
+            problem, partition(problem, np.resize(search.centers, (n_clusters, problem.nodes.n_features)))
+        )
+    n_rounds = search.settle(max_iter, ROUND_TOL, on_round)
+    n_swaps = _swap(search, START, rng, on_swap)
+    return LocalResult(search.centers, search.cost, n_rounds, n_swaps)
 
 
 def improve_locally(
@@ -103,29 +99,198 @@ def improve_locally(
     on_swap: OnRound = silent, on_round: OnRound = silent,
 ) -> LocalResult:  # fmt: skip
     """Swap centers until that gains little, then move them until a round saves less than ``tol`` of the cost."""
-    nodes, k = problem.nodes, len(centers)
-    assignment = LocalAssignment(nodes, centers)
-    # Short rows of a cluster stand together in memory; long ones need not, and are not copied.
-    order = np.argsort(assignment.labels, kind="stable") if nodes.n_features < LONG_ROW else slice(None)
-    rows, mass, spreads = (frozen(array[order]) for array in (nodes.points, nodes.mass, problem.spreads))
-    labels, nearest, second = assignment.labels[order], assignment.nearest[order], assignment.other[order]
-    centers = centers.copy()
-    cost, before, n_swaps = float(np.sum(mass * nearest)), np.inf, 0
-    while before - cost > effort.batch_gain * cost:
-        before = cost
-        uniforms = rng.random((effort.swaps_per_cluster * k, 2))
-        min_gain = effort.swap_gain * cost / k
-        kernels.swap_nearby(rows, mass, spreads, problem.n_free, uniforms, min_gain, centers, labels, nearest, second)
-        cost = float(np.sum(mass * nearest))
-        n_swaps += len(uniforms)
-        on_swap(n_swaps, cost)
-    return LocalResult(*_settle(problem, centers, max_iter, effort.share * tol, on_round), n_swaps)
+    search = LocalSearch(problem, partition(problem, centers))
+    search.settle(max_iter, ROUND_TOL, on_round)
+    n_swaps = _swap(search, effort, rng, on_swap)
+    search.look_farther()
+    n_rounds = search.settle(max_iter, tol, on_round)
+    return LocalResult(search.centers, search.cost, n_rounds, n_swaps)
 
 
-def _settle(problem: Problem, centers: Floats, max_iter: int, tol: float, on_round: OnRound) -> tuple[Lloyd, int]:
-    """Rounds among near centers, and their number."""
-    lloyd = Lloyd(problem.nodes, centers, LocalAssignment(problem.nodes, centers))
-    return lloyd, descend(problem, lloyd, max_iter, tol, on_round)
+def _swap(search: "LocalSearch", effort: LocalEffort, rng: np.random.Generator, on_swap: OnRound) -> int:
+    """Swap centers until that gains little; return the number of swaps."""
+    n_swaps, n = 0, -(-len(search.centers) // effort.per_swap)
+    for _ in range(effort.n_sizes):
+        before = np.inf
+        while before - search.cost > effort.gain * search.cost:
+            before = search.cost
+            n_swaps += search.swap(n, rng)
+            on_swap(n_swaps, search.cost)
+        n = -(-n // 2)
+    return n_swaps
+
+
+class LocalSearch:
+    """Centers among certain nodes. Each node has the nearest of the centers around its own, rarely not that of all.
+
+    Attributes
+    ----------
+    centers : ndarray of shape (k, n_features)
+    cost : float
+        Of the centers before their last move.
+    """
+
+    def __init__(self, problem: Problem, start: Partition) -> None:
+        nodes = problem.nodes
+        # Short rows of a cluster stand together in memory; long ones need not, and are not copied.
+        order = _by_cluster(start.labels, len(start.centers))[0] if nodes.n_features < LONG_ROW else slice(None)
+        self._rows, self._mass, self._spreads = (
+            frozen(array[order]) for array in (nodes.points, nodes.mass, problem.spreads)
+        )
+        self._labels = start.labels[order]
+        self._nearest, self._second = start.nearest[order], start.second[order]
+        self._n_free, self._n_near = problem.n_free, N_NEAR
+        self.centers = start.centers
+        self.cost = float(np.sum(self._mass * self._nearest))
+        self._lists: Labels
+        self._moves: Floats
+        self._drops: Floats
+        self._renew()
+
+    def settle(self, max_iter: int, tol: float, on_round: OnRound = silent) -> int:
+        """Move the centers until a round saves less than ``tol`` of the cost; return the number of rounds."""
+        before = np.inf
+        for n_rounds in range(1, max_iter + 1):
+            if n_rounds % RENEWAL == 0:
+                self._lists = _nearest_of(self.centers, self.centers, self._n_near)
+            self._move()
+            on_round(n_rounds, self.cost)
+            if before - self.cost <= tol * self.cost:
+                break
+            before = self.cost
+        return n_rounds
+
+    def look_farther(self) -> None:
+        """Compare nodes with more centers from now on."""
+        self._n_near = N_NEAR_AT_LAST
+        self._renew()
+        self._drops[:] = np.inf
+
+    def swap(self, n: int, rng: np.random.Generator) -> int:
+        """Add centers, remove as many others, and keep the change if it lowers the cost; return their number."""
+        cost, labels, nearest, second = self.cost, self._labels.copy(), self._nearest.copy(), self._second.copy()
+        centers, lists, moves, drops = self.centers, self._lists, self._moves, self._drops
+        n_new = self._add(n, rng)
+        for _ in range(ROUNDS_WITH_NEW):
+            self._move()
+        self.remove(n_new)
+        for _ in range(ROUNDS_WITHOUT_OLD):
+            self._move()
+        if not self.cost < cost:
+            self.cost, self._labels, self._nearest, self._second = cost, labels, nearest, second
+            self.centers, self._lists, self._moves, self._drops = centers, lists, moves, drops
+        return n_new
+
+    def _add(self, n: int, rng: np.random.Generator) -> int:
+        """Add up to n centers, on nodes drawn by their excess cost; return their number."""
+        k = len(self.centers)
+        members, starts = _by_cluster(self._labels, k)
+        candidates = draw_distinct(self._excess(), N_CANDIDATES * n, rng.random())[0]
+        saved = np.empty(len(candidates))
+        _parallel.run(
+            kernels.savings, _parallel.ranges(len(candidates), 16), self._rows, self._mass, self._nearest, members,
+            starts, self._labels, self._lists, STEP, candidates, saved,
+        )  # fmt: skip
+        candidates = candidates[np.argsort(-saved, kind="stable")]
+        chosen = kernels.first_apart(self._rows, self._nearest, candidates, n)
+        self.centers = np.concatenate([self.centers, np.zeros((len(chosen), self.centers.shape[1]))])
+        self._place(np.arange(k, k + len(chosen)), chosen, members, starts)
+        return len(chosen)
+
+    def _place(self, places: Integers, chosen: Integers, members: Integers, starts: Integers) -> None:
+        """Put centers, which have no nodes, on chosen nodes; ``members`` and ``starts`` are those of the others."""
+        if len(chosen) == 0:
+            return
+        around = self.centers[: len(starts) - 1]
+        self.centers = self.centers.copy()
+        self.centers[places, : self._n_free] = self._rows[chosen, : self._n_free]
+        self._second -= self._drops[self._labels]
+        self._join(members, starts, places[_nearest_of(around, self.centers[places], N_NEW)].astype(np.int32))
+        self._renew()
+
+    def remove(self, n: int) -> None:
+        """Remove n centers, one after the other the one that costs least to remove."""
+        k = len(self.centers)
+        self._drops[:] = np.inf  # distances of the next centers, not bounds of them
+        self._look()
+        losses = np.bincount(self._labels, self._mass * (self._second - self._nearest), minlength=k)
+        members, starts = _by_cluster(self._labels, k)
+        gone = kernels.remove_cheapest(
+            self._rows, self._mass, n, members, starts, self.centers, self._lists, losses, self._labels, self._nearest,
+            self._second,
+        )  # fmt: skip
+        self._labels = (np.cumsum(~gone, dtype=np.int32) - np.int32(1))[self._labels]
+        self.centers = self.centers[~gone]
+        self._renew()
+
+    def _excess(self) -> Floats:
+        return self._mass * np.maximum(self._nearest - self._spreads, 0.0)
+
+    def _renew(self) -> None:
+        """Find the centers around each, once there are others."""
+        self._lists = _nearest_of(self.centers, self.centers, self._n_near)
+        self._moves, self._drops = np.zeros(len(self.centers)), np.zeros(len(self.centers))
+
+    def _join(self, members: Integers, starts: Integers, lists: Labels) -> None:
+        _parallel.run(
+            kernels.join_nearest, _shares(starts, lists.shape[1] * self._rows.shape[1]), self._rows, members, starts,
+            lists, self.centers, self._labels, self._nearest, self._second,
+        )  # fmt: skip
+
+    def _look(self) -> Floats:
+        """Assign each node to one of the centers around its own; return the pull at the centers, see the kernel."""
+        members, starts = _by_cluster(self._labels, len(self.centers))
+        parts = _parallel.run(
+            kernels.round_nearby, _shares(starts, self._lists.shape[1] * self._rows.shape[1]), self._rows, self._mass,
+            self._n_free, members, starts, self.centers, self._lists, self._moves, self._drops, self._labels,
+            self._nearest, self._second,
+        )  # fmt: skip
+        sums: Floats = np.sum(parts, axis=0)
+        self.cost = float(sums[:, self.centers.shape[1] + COST].sum())
+        self._moves, self._drops = np.zeros(len(self.centers)), np.zeros(len(self.centers))
+        return sums
+
+    def _move(self) -> None:
+        """Assign, then move centers by one relaxed Weiszfeld step; reseed empty clusters."""
+        sums, d = self._look(), self.centers.shape[1]
+        moves = weiszfeld_moves(sums, RELAXATION)
+        self.centers = self.centers + moves
+        self._moves = np.sqrt((moves**2).sum(axis=1))
+        moved = self._moves[self._lists]
+        moved[self._lists == np.arange(len(moved))[:, None]] = 0.0  # all but the center itself
+        self._drops = moved.max(axis=1)
+        empty = np.flatnonzero((sums[:, d + RECIPROCAL] == 0.0) & (sums[:, d + ON_POINT] == 0.0))
+        if len(empty):
+            excess = self._excess()
+            worst = np.argsort(-excess, kind="stable")[: len(empty)]
+            worst = worst[excess[worst] > 0.0]
+            self._place(empty[: len(worst)], worst, *_by_cluster(self._labels, len(self.centers)))
+
+
+def _by_cluster(labels: Labels, k: int) -> tuple[Integers, Integers]:
+    """Indices sorted by label, and where each label begins."""
+    # numpy sorts short integers in linear time.
+    order = np.argsort(labels.astype(np.uint16) if k <= 1 << 16 else labels, kind="stable")
+    return order, np.concatenate([[0], np.cumsum(np.bincount(labels, minlength=k))])
+
+
+def _shares(starts: Integers, work: int) -> list[tuple[int, int]]:
+    """Ranges of groups with about as many rows each; ``work`` is that of a row."""
+    n_groups, n_rows = len(starts) - 1, int(starts[-1])
+    n_shares = min(1 + n_rows * work // GRAIN, MAX_SHARES)
+    borders = np.searchsorted(starts, n_rows / n_shares * np.arange(1, n_shares))
+    borders = np.unique(np.concatenate([[0], borders, [n_groups]]))
+    return list(zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True))
+
+
+def _nearest_of(queries: Floats, centers: Floats, n: int) -> Labels:
+    """The n nearest centers of each query, by distance; all if there are fewer."""
+    lists = np.zeros((len(queries), min(n, len(centers))), np.int32)
+    _parallel.run(
+        kernels.nearest_centers, _parallel.ranges(len(queries), 64), queries, centers,
+        np.ascontiguousarray(centers.T), lists,
+    )  # fmt: skip
+    return lists
 
 
 def sample(problem: Problem, size: int, rng: np.random.Generator) -> Problem:
@@ -137,17 +302,13 @@ def sample(problem: Problem, size: int, rng: np.random.Generator) -> Problem:
     if len(nodes) <= size:
         return problem
     rough = seed_in_batches(problem, N_ROUGH, rng)
-    assignment = LocalAssignment(nodes, rough)
-    masses = np.bincount(assignment.labels, nodes.mass, minlength=N_ROUGH)
-    excess = problem.excess(assignment.nearest)
-    scores = nodes.mass / (N_ROUGH * np.maximum(masses, np.finfo(np.float64).tiny)[assignment.labels])
+    masses = np.bincount(rough.labels, nodes.mass)
+    excess = problem.excess(rough.nearest)
+    scores = nodes.mass / (N_ROUGH * np.maximum(masses, np.finfo(np.float64).tiny)[rough.labels])
     if excess.any():
         scores += excess / excess.sum()
-    kept, inclusion = capped_probabilities(scores, size)
-    passed = np.floor(np.cumsum(inclusion) + rng.random())
-    chosen = np.flatnonzero(kept | (np.diff(passed, prepend=0.0) > 0.0))
-    weights = nodes.mass[chosen] / np.where(kept, 1.0, inclusion)[chosen]
+    chosen, probabilities = draw_distinct(scores, size, rng.random())
     return Problem(
-        Nodes.from_points(nodes.points[chosen], weights), problem.medians[chosen], problem.spreads[chosen],
-        problem.n_free,
+        Nodes.from_points(nodes.points[chosen], nodes.mass[chosen] / probabilities), problem.medians[chosen],
+        problem.spreads[chosen], problem.n_free,
     )  # fmt: skip

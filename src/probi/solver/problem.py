@@ -76,6 +76,17 @@ def draw(scores: Floats, uniforms: Floats) -> Integers:
     return np.asarray(np.minimum(drawn, np.searchsorted(total, total[-1])))
 
 
+def draw_distinct(scores: Floats, size: int, uniform: float) -> tuple[Integers, Floats]:
+    """Draw ``size`` different indices by their scores, spread evenly over them; and the probability of each.
+
+    Fewer if fewer have a score. A uniform number in [0, 1) decides.
+    """
+    kept, probabilities = capped_probabilities(scores, size)
+    passed = np.floor(np.cumsum(probabilities) + uniform)
+    chosen = np.flatnonzero(kept | (np.diff(passed, prepend=0.0) > 0.0))
+    return chosen, np.where(kept, 1.0, probabilities)[chosen]
+
+
 def capped_probabilities(scores: Floats, size: int) -> tuple[Mask, Floats]:
     """Probabilities proportional to scores that sum to ``size``, none above 1: which are 1, and the rest (0 for those).
 

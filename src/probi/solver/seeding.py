@@ -1,21 +1,26 @@
 """Initial centers, drawn one by one: the farther a node, the likelier."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from probi import _parallel
 from probi._kernels import candidates as kernels
-from probi._types import Floats
+from probi._kernels.local_search import join_nearest
+from probi._types import Floats, Labels
 from probi.nodes import GRAIN, Nodes
-from probi.solver.problem import Problem, draw
+from probi.solver.problem import Problem, draw, draw_distinct
 from probi.solver.progress import OnRound, silent
 
 # Candidates drawn per center, of which the best is kept. Three starts with one each and one start with three
 # cost about the same; the latter was ahead on all four data sets tried.
 N_CANDIDATES = 3
 
-# With many clusters, this share of the centers so far is drawn at a time, but no more than so many: on 600,000 points
-# and 500 clusters the cost after the first rounds was the same as with one at a time, in a fifth of the time.
-BATCH_SHARE, MAX_BATCH = 8, 16
+# With many clusters, as many centers are drawn at a time as there are already, but at least so many.
+MIN_BATCH = 8
+
+# Nodes that a thread compares with all centers at a time.
+ROWS_AT_ONCE = 512
 
 
 def seed(problem: Problem, n_clusters: int, rng: np.random.Generator, on_round: OnRound = silent) -> Floats:
@@ -43,28 +48,52 @@ def seed(problem: Problem, n_clusters: int, rng: np.random.Generator, on_round: 
     return centers
 
 
-def seed_in_batches(problem: Problem, n_clusters: int, rng: np.random.Generator, on_round: OnRound = silent) -> Floats:
-    """The same, several centers at a time once there are many: fewer passes over the nodes, and cheaper ones."""
-    nodes = problem.nodes
-    pieces = nodes.pieces()
-    centers = np.empty((n_clusters, nodes.n_features))
-    nearest = np.full(len(nodes), np.inf)
-    scores = nodes.mass
-    c = 0
-    while c < n_clusters:
+class Partition(NamedTuple):
+    """Centers, and for each node the nearest of them, the distance to it and the distance to the next."""
+
+    centers: Floats
+    labels: Labels
+    nearest: Floats
+    second: Floats
+
+
+def partition(problem: Problem, centers: Floats) -> Partition:
+    """The nearest center of each of some certain nodes."""
+    n = len(problem.nodes)
+    result = Partition(centers, np.zeros(n, np.int32), np.full(n, np.inf), np.full(n, np.inf))
+    _join(problem, result, 0)
+    return result
+
+
+def seed_in_batches(
+    problem: Problem, n_clusters: int, rng: np.random.Generator, on_round: OnRound = silent
+) -> Partition:
+    """D-sampling on certain nodes, many centers at a time: drawn by excess cost, all of them kept.
+
+    Fewer centers than asked for if every node lies on one of them.
+    """
+    chosen = draw_distinct(problem.nodes.mass, 1, rng.random())[0]
+    known = partition(problem, problem.medians[chosen].astype(np.float64))
+    while (k := len(known.centers)) < n_clusters:
         on_round(0, np.inf)
-        n_new = min(n_clusters - c, max(1, min(c // BATCH_SHARE, MAX_BATCH)))
-        chosen = np.unique(draw(scores, rng.random(N_CANDIDATES * n_new if c else 1)))
-        candidates = problem.medians[chosen].astype(np.float64)
-        costs, distances = _costs_with(nodes, pieces, nearest, candidates)
-        best = np.argsort(costs, kind="stable")[:n_new]
-        _parallel.run(kernels.shrink_to, pieces, distances, best, nearest)
-        centers[c : c + len(best)] = candidates[best]
-        c += len(best)
-        scores = problem.excess(nearest)
-        if not scores.any():
-            scores = nodes.mass
-    return centers
+        n_new = min(n_clusters - k, max(k, MIN_BATCH))
+        chosen = draw_distinct(problem.excess(known.nearest), n_new, rng.random())[0]
+        if len(chosen) == 0:
+            break
+        known = known._replace(centers=np.concatenate([known.centers, problem.medians[chosen].astype(np.float64)]))
+        _join(problem, known, k)
+    return known
+
+
+def _join(problem: Problem, known: Partition, first: int) -> None:
+    """Let nodes join the centers from a first one on."""
+    nodes = problem.nodes
+    starts = np.append(np.arange(0, len(nodes), ROWS_AT_ONCE), len(nodes))
+    lists = np.tile(np.arange(first, len(known.centers), dtype=np.int32), (len(starts) - 1, 1))
+    _parallel.run(
+        join_nearest, [(i, i + 1) for i in range(len(starts) - 1)], nodes.points, np.arange(len(nodes)), starts,
+        lists, *known,
+    )  # fmt: skip
 
 
 def _costs_with(

@@ -85,11 +85,12 @@ class Effort(NamedTuple):
 
 
 class _Candidate(NamedTuple):
-    """Centers that a start led to."""
+    """Centers that a start led to, after so many rounds; the cost is that before the last one."""
 
     cost: float
     start: int
     centers: Floats
+    n_rounds: int
 
 
 @runtime_checkable
@@ -271,50 +272,47 @@ def _solve(
 ) -> tuple[Floats, int]:
     """Starts on the nodes' medians, swaps of centers, and last rounds on the nodes themselves."""
     problem = Problem.of(nodes)
-    many = parameters.n_clusters >= MANY and parameters.init is None
-    search = _search_locally if many else _search
-    centers = search(problem.lifted(), parameters, effort, rng, progress)
-    n_init, init, max_iter, tol = parameters[1:]
-    known = _on_nodes(problem, centers if init is None else init, max_iter, tol, progress.rounds("nodes"))
-    if init is None and not nodes.is_certain:
-        known = _from_realizations(problem, known, effort, n_init, max_iter, tol, rng, progress)
-    final, n_rounds = known
-    progress.finish("nodes", 1, 1, n_rounds, final.cost)
-    return final.centers, n_rounds
-
-
-def _search(lifted: Problem, parameters: Start, effort: Effort, rng: np.random.Generator, progress: Progress) -> Floats:
-    """Try starts, and improve the best ones by swaps that look at all nodes."""
     n_clusters, n_init, init, max_iter, tol = parameters
+    if init is None:
+        search = _search_locally if n_clusters >= MANY else _search
+        found = search(problem.lifted(), parameters, effort, rng, progress)
+    if init is not None or not nodes.is_certain:
+        found = _on_nodes(problem, found.centers if init is None else init, max_iter, tol, progress.rounds("nodes"))
+    if init is None and not nodes.is_certain:
+        found = _from_realizations(problem, found, effort, n_init, max_iter, tol, rng, progress)
+    progress.finish("nodes", 1, 1, found.n_rounds, found.cost)
+    return found.centers, found.n_rounds
+
+
+def _search(
+    lifted: Problem, parameters: Start, effort: Effort, rng: np.random.Generator, progress: Progress
+) -> _Candidate:
+    """Try starts, and improve the best ones by swaps that look at all nodes."""
+    n_clusters, n_init, _, max_iter, tol = parameters
     seeds = [int(rng.integers(2**63)) for _ in range(n_init)]
 
     def start(i: int) -> _Candidate:
         on_round = progress.rounds("start", i + 1, n_init)
-        rng = np.random.default_rng(seeds[i])
-        centers = seed(lifted, n_clusters, rng, on_round) if init is None else lifted.raised(init)
-        tried = Lloyd(lifted.nodes, centers)
+        tried = Lloyd(lifted.nodes, seed(lifted, n_clusters, np.random.default_rng(seeds[i]), on_round))
         n_rounds = descend(lifted, tried, max_iter, START_TOL, on_round)
         progress.finish("start", i + 1, n_init, n_rounds, tried.cost)
-        return _Candidate(tried.cost, i, tried.centers)
+        return _Candidate(tried.cost, i, tried.centers, n_rounds)
 
-    starts = sorted(_each(start, n_init, lifted, progress), key=lambda candidate: candidate[:2])
-    if init is None:
-        starts = starts[: effort.n_swapped]
-        seeds = [int(rng.integers(2**63)) for _ in starts]
-        starts = _each(
-            lambda i: _improve_by_swaps(lifted, starts[i], effort, seeds[i], progress, n_init),
-            len(starts),
-            lifted,
-            progress,
-        )
-    best = Lloyd(lifted.nodes, min(starts, key=lambda candidate: candidate[:2]).centers)
-    descend(lifted, best, max_iter, tol, progress.rounds("nodes"))
-    return best.centers
+    starts = sorted(_each(start, n_init, lifted, progress), key=lambda candidate: candidate[:2])[: effort.n_swapped]
+    seeds = [int(rng.integers(2**63)) for _ in starts]
+    starts = _each(
+        lambda i: _improve_by_swaps(lifted, starts[i], effort, seeds[i], progress, n_init),
+        len(starts),
+        lifted,
+        progress,
+    )
+    best = min(starts, key=lambda candidate: candidate[:2])
+    return _on_nodes(lifted, best.centers, max_iter, tol, progress.rounds("nodes"))
 
 
 def _search_locally(
     lifted: Problem, parameters: Start, effort: Effort, rng: np.random.Generator, progress: Progress
-) -> Floats:
+) -> _Candidate:
     """Try starts on a sample of the nodes, and improve the best one; each swap looks only at nodes around it."""
     n_clusters, n_init, _, max_iter, tol = parameters
     seeds = [int(rng.integers(2**63)) for _ in range(n_init)]
@@ -322,17 +320,16 @@ def _search_locally(
 
     def start(i: int) -> _Candidate:
         on_swap, on_round = (progress.rounds(what, i + 1, n_init) for what in ("swaps", "start"))
-        rng = np.random.default_rng(seeds[i])
-        tried = start_locally(sampled, n_clusters, rng, max_iter, on_swap, on_round)
-        progress.finish("start", i + 1, n_init, tried.n_rounds, tried.lloyd.cost)
-        return _Candidate(tried.lloyd.cost, i, tried.lloyd.centers)
+        tried = start_locally(sampled, n_clusters, np.random.default_rng(seeds[i]), max_iter, on_swap, on_round)
+        progress.finish("start", i + 1, n_init, tried.n_rounds, tried.cost)
+        return _Candidate(tried.cost, i, tried.centers, tried.n_rounds)
 
     starts = _each(start, n_init, lifted if n_init > 1 else None, progress)
     best = min(starts, key=lambda candidate: candidate[:2])
     on_swap, on_round = progress.rounds("swaps", best.start + 1, n_init), progress.rounds("nodes")
     better = improve_locally(lifted, best.centers, rng, max_iter, tol, effort.local, on_swap, on_round)
-    progress.finish("swaps", best.start + 1, n_init, better.n_swaps, better.lloyd.cost)
-    return better.lloyd.centers
+    progress.finish("swaps", best.start + 1, n_init, better.n_swaps, better.cost)
+    return _Candidate(better.cost, best.start, better.centers, better.n_rounds)
 
 
 def _each(function: Callable[[int], T], n: int, problem: Problem | None, progress: Progress) -> list[T]:
@@ -361,31 +358,29 @@ def _each(function: Callable[[int], T], n: int, problem: Problem | None, progres
 
 
 def _from_realizations(
-    problem: Problem, known: tuple[Lloyd, int], effort: Effort, n_init: int, max_iter: int, tol: float,
+    problem: Problem, known: _Candidate, effort: Effort, n_init: int, max_iter: int, tol: float,
     rng: np.random.Generator, progress: Progress,
-) -> tuple[Lloyd, int]:  # fmt: skip
+) -> _Candidate:  # fmt: skip
     """Improve known centers by starts and swaps among realizations, if possible.
 
     Where nodes have distant realizations, a good center may lie far from all medians, at a point that many nodes may
     take. Large problems skip the starts. Swaps are tried if one of the first candidates is a gain.
     """
-    k = len(known[0].centers)
+    k = len(known.centers)
     small = problem.nodes.n_realizations * problem.nodes.n_features <= MAX_FOR_REALIZATION_STARTS
     seeds = [int(rng.integers(2**63)) for _ in range(n_init if small else 0)]
     on_round = progress.rounds("nodes")
 
-    def start(i: int) -> tuple[Lloyd, int]:
+    def start(i: int) -> _Candidate:
         centers = seed_as_in_paper(problem.nodes, k, np.random.default_rng(seeds[i]))
         return _on_nodes(problem, centers, max_iter, tol, on_round)
 
-    best = min([known, *_each(start, len(seeds), problem, progress)], key=lambda candidate: candidate[0].cost)
-    search = NodeSwaps(problem, best[0].centers, rng, effort.min_gain)
+    best = min([known, *_each(start, len(seeds), problem, progress)], key=lambda candidate: candidate.cost)
+    search = NodeSwaps(problem, best.centers, rng, effort.min_gain)
     if not search.gains_at_once():
         return best
     search.run(effort.patience, on_round)
-    return min(
-        best, _on_nodes(problem, search.centers, max_iter, tol, on_round), key=lambda candidate: candidate[0].cost
-    )
+    return min(best, _on_nodes(problem, search.centers, max_iter, tol, on_round), key=lambda candidate: candidate.cost)
 
 
 def _improve_by_swaps(
@@ -395,12 +390,14 @@ def _improve_by_swaps(
     search = Swaps(lifted, candidate.centers, np.random.default_rng(seed), effort.min_gain)
     n_tried = search.run(effort.patience, progress.rounds("swaps", candidate.start + 1, n_init))
     progress.finish("swaps", candidate.start + 1, n_init, n_tried, search.cost)
-    return _Candidate(search.cost, candidate.start, search.centers)
+    return _Candidate(search.cost, candidate.start, search.centers, candidate.n_rounds)
 
 
-def _on_nodes(problem: Problem, centers: Floats, max_iter: int, tol: float, on_round: OnRound) -> tuple[Lloyd, int]:
+def _on_nodes(problem: Problem, centers: Floats, max_iter: int, tol: float, on_round: OnRound) -> _Candidate:
+    """Rounds on all nodes, until the cost stops decreasing."""
     lloyd = Lloyd(problem.nodes, np.ascontiguousarray(centers[:, : problem.nodes.n_features]))
-    return lloyd, descend(problem, lloyd, max_iter, tol, on_round)
+    n_rounds = descend(problem, lloyd, max_iter, tol, on_round)
+    return _Candidate(lloyd.cost, 0, lloyd.centers, n_rounds)
 
 
 def _solve_as_in_paper(

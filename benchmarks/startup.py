@@ -19,11 +19,16 @@ import time
 t = time.perf_counter()
 import numpy as np
 from probi import Nodes, PLloyd
-points = np.random.default_rng(0).standard_normal((1000, 2))
+points = np.random.default_rng(0).standard_normal((20_000, 2))
 PLloyd(3, random_state=0).fit({data})
 print(time.perf_counter() - t)
 """
-FITS = {"200 points": "points[:200]", "200 nodes of 5 realizations": "Nodes.from_groups(points, 5)"}
+FITS = {
+    "200 points": "points[:200]",
+    "200 nodes of 5 realizations": "Nodes.from_groups(points[:1000], 5)",
+    "20,000 points": "points",
+    "4,000 nodes of 5 realizations": "Nodes.from_groups(points, 5)",
+}
 
 # A stream that is reduced, with realizations, solved and assigned: all that the default needs.
 KERNELS = """
@@ -44,6 +49,9 @@ class Listener(event.Listener):
 
 listener = Listener()
 event.register("numba:compile", listener)
+from probi import objective
+from probi.solver import small
+small.MAX_SMALL = objective.MAX_SMALL = 0  # small problems need hardly any kernel
 nodes = probi.Nodes.from_groups(np.random.default_rng(0).standard_normal((6000, 2)), 3)
 summary = probi.Summary(3, size=40, random_state=0)
 summary.update(nodes)

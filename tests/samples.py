@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from scipy.stats import chi2
 
 from probi import Nodes, SolverWarning, Summary, expected_cost, solve
 
@@ -140,3 +141,22 @@ def forking(test):
     warning = "ignore:This process .* is multi-threaded, use of fork:DeprecationWarning"
     no_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
     return no_fork(pytest.mark.filterwarnings(warning)(test))
+
+
+# Points to draw from, one of which has no weight.
+PLACES = [(0.0, 0.0), (4.0, 0.0), (0.0, 5.0), (7.0, 7.0), (9.0, 1.0)]
+WEIGHTS = [1.0, 2.0, 0.0, 3.0, 0.5]
+
+# A statistical test with a fixed seed: a right sampler would fail it for one seed in ten thousand.
+ERROR_RATE = 1e-4
+
+
+def check_frequencies(counts, chances):
+    """Chi-square test of counts against chances; what has no chance must not occur."""
+    counts, chances = np.asarray(counts), np.asarray(chances)
+    possible = chances > 0
+    assert counts[~possible].sum() == 0
+    expected = counts.sum() * chances[possible] / chances.sum()
+    assert expected.min() > 5
+    statistic = ((counts[possible] - expected) ** 2 / expected).sum()
+    assert statistic < chi2.isf(ERROR_RATE, possible.sum() - 1)

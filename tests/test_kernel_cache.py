@@ -24,11 +24,11 @@ nodes = probi.Nodes([[0.0], [2.0], [5.0]], [0.5, 0.5, 1.0], [0, 2, 3])
 print(json.dumps([nodes.variances.tolist(), sum(pull.node_moments.dispatcher.stats.cache_misses.values())]))
 """
 
-# Bits of an answer that most kernels have a part in.
+# Bits of an answer that most kernels have a part in: the problem is no small one.
 FIT = """
 import numpy as np
 import probi
-points = np.random.default_rng(0).normal(size=(600, 3))
+points = np.random.default_rng(0).normal(size=(9000, 3))
 result = probi.solve(probi.Nodes.from_groups(points, 3), 3, random_state=0)
 print(result.centers.tobytes().hex(), result.cost.hex(), result.lower_bound.hex())
 """
@@ -85,6 +85,12 @@ def test_a_process_without_a_place_for_the_cache_compiles_for_itself(package, mo
     monkeypatch.setenv("HOME", "/proc/nowhere")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     assert json.loads(output(start(VARIANCES, "/proc/nowhere", package))) == [[1.0, 0.0], 1]
+
+
+def test_a_small_problem_needs_one_kernel(tmp_path):
+    code = "import numpy, probi; probi.solve(numpy.random.default_rng(0).normal(size=(200, 2)), 3, random_state=0)"
+    output(start(code, tmp_path, ahead="1"))
+    assert [path.name.split("-")[0] for path in tmp_path.rglob("*.nbi")] == ["geometry.expected_distances"]
 
 
 def test_bits_do_not_depend_on_who_compiled(tmp_path):

@@ -8,9 +8,17 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from strategies import build, nodes_and_centers, points, weighted_nodes_and_centers
 
-from probi import InputError, Nodes, _parallel, assign, expected_cost, expected_distances
+from probi import InputError, Nodes, _parallel, assign, expected_cost, expected_distances, objective
 from probi.medians import certified_medians
 from probi.objective import Assignment, two_nearest
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _with_bounds():
+    """Small problems are assigned as large ones are; tests/solver/test_small.py compares the two ways."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(objective, "MAX_SMALL", 0)
+        yield
 
 
 def as_lists(nodes):

@@ -8,15 +8,19 @@ import numpy as np
 from probi.nodes import Nodes
 from probi.solver.lloyd import Lloyd
 from probi.solver.problem import Problem
+from probi.solver.small import MAX_SMALL
 from probi.solver.solve import solve
 from probi.solver.swaps import Swaps
 
 
 def main(dtype: str) -> None:
-    """Solve tiny problems with this dtype, the kernels needed last first; stop when the parent process ends."""
+    """Solve problems with this dtype, the kernels needed last first; stop when the parent process ends.
+
+    They are just too large for the search on small problems, which needs hardly any kernel.
+    """
     parent = os.getppid()
     warnings.simplefilter("ignore")
-    points = np.random.default_rng(0).normal(size=(40, 2)).astype(dtype)
+    points = np.random.default_rng(0).normal(size=(MAX_SMALL // 2, 2)).astype(dtype)
     problem = Problem.of(Nodes.from_points(points))
     centers = points[:2].astype(np.float64)
     steps = (

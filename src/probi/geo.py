@@ -56,7 +56,7 @@ def to_sphere(lonlat: ArrayLike) -> Array:
     >>> nodes = probi.Nodes.from_points(geo.to_sphere(places))
     >>> result = probi.solve(nodes, 1, random_state=0)
     >>> abs(geo.from_sphere(result.centers)).round(1)
-    array([[179.9,  17. ]])
+    array([[179.9,  17.2]])
     """
     places = _degrees(lonlat)
     return on_sphere(places[..., 0], places[..., 1]).astype(places.dtype, copy=False)

@@ -18,6 +18,9 @@ from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.validation import as_floats, check_points, frozen
 
+# Coordinates of all nodes times the number of centers, in a problem for which all distances are computed.
+MAX_SMALL = 1 << 14
+
 
 def check_centers(centers: ArrayLike, n_features: int) -> Floats:
     """Return centers as a float64 array of shape (k, n_features), or raise."""
@@ -183,6 +186,8 @@ class Assignment:
     def update(self, centers: Floats, moves: Floats, exact: bool) -> int:
         """Find the labels for centers that have moved by ``moves``; return the number of exact distances computed."""
         nodes = self.nodes
+        if nodes.points.size * len(centers) <= MAX_SMALL:
+            return self._compare_all(centers)
         slack = self._slack + _slack_of(centers, self._relative)
         evaluations = _parallel.run(
             assignment_kernels.reassign, self._pieces, nodes.points, nodes.probabilities, nodes.offsets,
@@ -191,6 +196,17 @@ class Assignment:
             self.labels, self.nearest, self.other,
         )  # fmt: skip
         return sum(evaluations)
+
+    def _compare_all(self, centers: Floats) -> int:
+        """Compute all distances: for small problems, bounds take longer, and longer to compile."""
+        distances = expected_distances(self.nodes, centers)
+        every = np.arange(len(distances))
+        self.labels[:] = distances.argmin(axis=1)
+        # Divided last: a division can equate numbers that differ in the last bit.
+        self.nearest[:] = distances[every, self.labels] / self.nodes.total_probabilities
+        distances[every, self.labels] = np.inf
+        self.other[:] = distances.min(axis=1) / self.nodes.total_probabilities
+        return distances.size
 
     def renumber(self, order: Integers) -> None:
         """Number the centers anew: ``order[i]`` becomes i. Ties are settled by the next :meth:`update`."""

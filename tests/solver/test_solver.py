@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from numpy.testing import assert_allclose, assert_array_equal
-from samples import blobs
-from scipy.stats import chi2
+from samples import PLACES, WEIGHTS, blobs, check_frequencies
 from strategies import build, nodes_and_centers
 
 from probi import Nodes, SolverWarning, assign, expected_cost, expected_distances, solve
@@ -19,21 +18,6 @@ from probi.solver.lloyd import Lloyd, one_round, p_lloyd, weiszfeld_moves
 from probi.solver.problem import Problem, draw
 from probi.solver.seeding import seed, seed_as_in_paper
 from probi.solver.swaps import Swaps
-
-# A statistical test with a fixed seed: a right sampler would fail it for one seed in ten thousand.
-ERROR_RATE = 1e-4
-
-
-def check_frequencies(counts, chances):
-    """Chi-square test of counts against chances; what has no chance must not occur."""
-    counts, chances = np.asarray(counts), np.asarray(chances)
-    possible = chances > 0
-    assert counts[~possible].sum() == 0
-    expected = counts.sum() * chances[possible] / chances.sum()
-    assert expected.min() > 5
-    statistic = ((counts[possible] - expected) ** 2 / expected).sum()
-    assert statistic < chi2.isf(ERROR_RATE, possible.sum() - 1)
-
 
 # -- draws and seeding ------------------------------------------------------------------------------------------------
 
@@ -58,10 +42,6 @@ def places_drawn(draw_centers, places, n_draws):
         last = draw_centers(np.random.default_rng(number))[-1]
         counts[np.flatnonzero((places == last).all(axis=1))[0]] += 1
     return counts
-
-
-PLACES = [(0.0, 0.0), (4.0, 0.0), (0.0, 5.0), (7.0, 7.0), (9.0, 1.0)]
-WEIGHTS = [1.0, 2.0, 0.0, 3.0, 0.5]
 
 
 @pytest.mark.slow

@@ -37,12 +37,15 @@ VARIABLE = "PROBI_COMPILE_AHEAD"
 # A kernel takes a few seconds to compile. A process suspended halfway must not block the others.
 MAX_WAIT, PAUSE = 60.0, 0.02
 
-MESSAGE = "compiling kernels for the first run, 10 seconds or more; later runs start at once."
+MESSAGE = "compiling kernels for the first run, 1 to 20 seconds; later runs start at once."
+
+# Kernels that all problems need. Small ones need no others, so these do not start the second process.
+BASIC = ("expected_distances", "quick_medians", "node_moments")
 
 # After so many seconds without compiling, a first run has compiled what it needs.
 REST = 2.0
 
-_first_miss = True
+_is_announced = _is_started = False
 
 
 class _Stopwatch:
@@ -100,6 +103,10 @@ class KernelCache(FunctionCache):
 
     _turn: IO[bytes] | None = None
 
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self._function_name = function.__name__
+
     def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
         return (*super()._index_key(sig, codegen), SOURCES)
 
@@ -107,7 +114,7 @@ class KernelCache(FunctionCache):
         """Return the code compiled for a signature, by any process; None if there is none yet."""
         compiled = self._load(sig, target_context)
         if compiled is None:
-            _begin_first_run(sig)
+            _begin_first_run(self._function_name, sig)
             _stopwatch.running(+1)
             with contextlib.suppress(OSError):
                 self._turn = self._wait(sig)
@@ -158,21 +165,22 @@ class KernelCache(FunctionCache):
             self._turn = None
 
 
-def _begin_first_run(sig: Any) -> None:
+def _begin_first_run(name: str, sig: Any) -> None:
     """Announce once that kernels are compiled, and start a process that compiles those needed later."""
-    global _first_miss
-    if not _first_miss:
-        return
-    _first_miss = False
-    if _notes.note(MESSAGE):
-        _stopwatch.begin()
+    global _is_announced, _is_started
+    if not _is_announced:
+        _is_announced = True
+        if _notes.note(MESSAGE):
+            _stopwatch.begin()
     dtypes = [str(kind.dtype) for kind in sig if hasattr(kind, "dtype")]
-    if _may_start() and dtypes and dtypes[0] in ("float32", "float64"):
-        code = f"import sys; sys.path[:] = {sys.path!r}; from probi._compile_ahead import main; main({dtypes[0]!r})"
-        quiet: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
-        with contextlib.suppress(OSError):
-            process = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, VARIABLE: "0"}, **quiet)
-            threading.Thread(target=process.wait, daemon=True).start()
+    if name in BASIC or _is_started or not dtypes or dtypes[0] not in ("float32", "float64") or not _may_start():
+        return
+    _is_started = True
+    code = f"import sys; sys.path[:] = {sys.path!r}; from probi._compile_ahead import main; main({dtypes[0]!r})"
+    quiet: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    with contextlib.suppress(OSError):
+        process = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, VARIABLE: "0"}, **quiet)
+        threading.Thread(target=process.wait, daemon=True).start()
 
 
 def _may_start() -> bool:

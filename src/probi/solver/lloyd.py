@@ -15,6 +15,9 @@ from probi.solver.progress import OnRound, silent
 # Numbers in all partial sums together, 64 MB: each range of nodes has k * d of them.
 PARTIAL_SUMS = 1 << 23
 
+# Gains of successive rounds shrink; centers further behind than this many times the last gain are given up.
+MAX_LAG = 2.0
+
 
 class Lloyd:
     """Centers among nodes, and the assignment that goes with them.
@@ -58,13 +61,20 @@ class Lloyd:
         return sums
 
 
-def descend(problem: Problem, lloyd: Lloyd, max_iter: int, tol: float, on_round: OnRound = silent) -> int:
-    """Alternate until a round saves less than ``tol`` of the cost; return the number of rounds."""
+def descend(
+    problem: Problem, lloyd: Lloyd, max_iter: int, tol: float, on_round: OnRound = silent, goal: float = np.inf
+) -> int:
+    """Alternate until a round saves less than ``tol`` of the cost; return the number of rounds.
+
+    Also end when the cost is so far above ``goal`` that it will hardly get below it.
+    """
     for n_rounds in range(1, max_iter + 1):
         before = lloyd.cost
         one_round(problem, lloyd)
         on_round(n_rounds, lloyd.cost)
         if before - lloyd.cost <= tol * lloyd.cost:  # equal where the cost is 0
+            return n_rounds
+        if lloyd.cost - goal > MAX_LAG * (before - lloyd.cost):
             return n_rounds
     return max_iter
 
@@ -78,13 +88,19 @@ def one_round(problem: Problem, lloyd: Lloyd) -> None:
     sums = lloyd.sums()
     sums[:, problem.n_free : lloyd.nodes.n_features] = 0.0  # no pull moves a center off the ground
     centers = lloyd.centers + weiszfeld_moves(sums, RELAXATION)
-    empty = np.flatnonzero(np.bincount(lloyd.assignment.labels, lloyd.nodes.mass, minlength=len(centers)) == 0.0)
+    masses: Floats = np.bincount(lloyd.assignment.labels, lloyd.nodes.mass, len(centers)).astype(np.float64, copy=False)
+    reseed_empty(problem, masses, lloyd.assignment.nearest, centers)
+    lloyd.move(centers)
+
+
+def reseed_empty(problem: Problem, masses: Floats, nearest: Floats, centers: Floats) -> None:
+    """Move centers without mass to the nodes with the largest excess, as far as any have one."""
+    empty = np.flatnonzero(masses == 0.0)
     if len(empty):
-        excess = problem.excess(lloyd.assignment.nearest)
+        excess = problem.excess(nearest)
         worst = np.argsort(-excess, kind="stable")[: len(empty)]
         worst = worst[excess[worst] > 0.0]
         centers[empty[: len(worst)]] = problem.medians[worst]
-    lloyd.move(centers)
 
 
 def weiszfeld_moves(sums: Floats, relaxation: float = 1.0) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 from collections.abc import Callable
@@ -35,6 +36,7 @@ from probi.solver.problem import Problem
 from probi.solver.progress import OnRound, Progress
 from probi.solver.result import Clusters, Evaluation, Result
 from probi.solver.seeding import seed, seed_as_in_paper
+from probi.solver.small import TOGETHER, SmallSearch, is_small
 from probi.solver.swaps import NodeSwaps, Swaps
 
 T = TypeVar("T")
@@ -54,8 +56,9 @@ MAX_PER_THREAD = 1 << 20
 # From this many clusters on, starts and swaps look only at what they change, and one start is enough.
 MANY = 32
 
-# With no more coordinates than this, all ``n_init`` starts are also drawn among realizations: it costs next to nothing.
-MAX_FOR_REALIZATION_STARTS = 1 << 17
+# With no more coordinates than this, starts are also drawn among realizations: ``n_init`` if the problem is small, else
+# so many. Ten of them solve all tiny instances tried; on larger ones swaps find the same.
+MAX_FOR_REALIZATION_STARTS, N_REALIZATION_STARTS = 1 << 17, 3
 
 
 class Effort(NamedTuple):
@@ -274,8 +277,9 @@ def _solve(
     problem = Problem.of(nodes)
     n_clusters, n_init, init, max_iter, tol = parameters
     if init is None:
-        search = _search_locally if n_clusters >= MANY else _search
-        found = search(problem.lifted(), parameters, effort, rng, progress)
+        lifted = problem.lifted()
+        search = _search_small if is_small(lifted, n_clusters) else _search_locally if n_clusters >= MANY else _search
+        found = search(lifted, parameters, effort, rng, progress)
     if init is not None or not nodes.is_certain:
         found = _on_nodes(problem, found.centers if init is None else init, max_iter, tol, progress.rounds("nodes"))
     if init is None and not nodes.is_certain:
@@ -308,6 +312,41 @@ def _search(
     )
     best = min(starts, key=lambda candidate: candidate[:2])
     return _on_nodes(lifted, best.centers, max_iter, tol, progress.rounds("nodes"))
+
+
+def _search_small(
+    lifted: Problem, parameters: Start, effort: Effort, rng: np.random.Generator, progress: Progress
+) -> _Candidate:
+    """Do the same in plain arrays, with many starts at once and many swaps at once."""
+    n_clusters, n_init, _, max_iter, tol = parameters
+    search, tried = SmallSearch(lifted), list[_Candidate]()
+    while len(tried) < n_init:
+        numbers = range(len(tried), min(len(tried) + TOGETHER, n_init))
+        on_rounds = [progress.rounds("start", i + 1, n_init) for i in numbers]
+        for on_round in on_rounds:
+            on_round(0, np.inf)
+        found = search.descend(search.seeds(len(numbers), n_clusters, rng), max_iter, START_TOL, on_rounds)
+        for i, centers, cost, n_rounds in zip(numbers, *found, strict=True):
+            tried.append(_Candidate(float(cost), i, centers, int(n_rounds)))
+            progress.finish("start", i + 1, n_init, int(n_rounds), float(cost))
+    better: list[_Candidate] = []
+    for start in _distinct(tried)[: effort.n_swapped]:
+        on_swap = progress.rounds("swaps", start.start + 1, n_init)
+        centers, cost, n_tried = search.improve(
+            start.centers, start.cost, effort.min_gain, effort.patience, rng, on_swap
+        )
+        progress.finish("swaps", start.start + 1, n_init, n_tried, cost)
+        better.append(_Candidate(cost, start.start, centers, start.n_rounds))
+    best = min(better, key=lambda candidate: candidate[:2])
+    last = search.descend(best.centers[None], max_iter, tol, [progress.rounds("nodes")])
+    return _Candidate(float(last.costs[0]), best.start, last.centers[0], int(last.n_rounds[0]))
+
+
+def _distinct(starts: list[_Candidate]) -> list[_Candidate]:
+    """Starts by increasing cost, without those that agree with the one before: they led to the same centers."""
+    ordered = sorted(starts, key=lambda candidate: candidate[:2])
+    pairs = itertools.pairwise(ordered)
+    return ordered[:1] + [start for before, start in pairs if start.cost - before.cost > START_TOL * before.cost]
 
 
 def _search_locally(
@@ -366,14 +405,15 @@ def _from_realizations(
     Where nodes have distant realizations, a good center may lie far from all medians, at a point that many nodes may
     take. Large problems skip the starts. Swaps are tried if one of the first candidates is a gain.
     """
-    k = len(known.centers)
-    small = problem.nodes.n_realizations * problem.nodes.n_features <= MAX_FOR_REALIZATION_STARTS
-    seeds = [int(rng.integers(2**63)) for _ in range(n_init if small else 0)]
+    k, n_starts = len(known.centers), n_init
+    if not is_small(problem, k):
+        n_starts = min(n_init, N_REALIZATION_STARTS) if problem.nodes.points.size <= MAX_FOR_REALIZATION_STARTS else 0
+    seeds = [int(rng.integers(2**63)) for _ in range(n_starts)]
     on_round = progress.rounds("nodes")
 
     def start(i: int) -> _Candidate:
         centers = seed_as_in_paper(problem.nodes, k, np.random.default_rng(seeds[i]))
-        return _on_nodes(problem, centers, max_iter, tol, on_round)
+        return _on_nodes(problem, centers, max_iter, tol, on_round, known.cost)
 
     best = min([known, *_each(start, len(seeds), problem, progress)], key=lambda candidate: candidate.cost)
     search = NodeSwaps(problem, best.centers, rng, effort.min_gain)
@@ -393,10 +433,12 @@ def _improve_by_swaps(
     return _Candidate(search.cost, candidate.start, search.centers, candidate.n_rounds)
 
 
-def _on_nodes(problem: Problem, centers: Floats, max_iter: int, tol: float, on_round: OnRound) -> _Candidate:
-    """Rounds on all nodes, until the cost stops decreasing."""
+def _on_nodes(
+    problem: Problem, centers: Floats, max_iter: int, tol: float, on_round: OnRound, goal: float = np.inf
+) -> _Candidate:
+    """Rounds on all nodes, until the cost stops decreasing or will hardly get below a goal."""
     lloyd = Lloyd(problem.nodes, np.ascontiguousarray(centers[:, : problem.nodes.n_features]))
-    n_rounds = descend(problem, lloyd, max_iter, tol, on_round)
+    n_rounds = descend(problem, lloyd, max_iter, tol, on_round, goal)
     return _Candidate(lloyd.cost, 0, lloyd.centers, n_rounds)
 
 

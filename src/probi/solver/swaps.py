@@ -6,7 +6,7 @@ from probi import _parallel
 from probi._kernels import candidates as kernels
 from probi._types import Floats
 from probi.objective import Assignment, expected_distances
-from probi.solver.lloyd import Lloyd, one_round
+from probi.solver.lloyd import MAX_LAG, Lloyd, one_round
 from probi.solver.problem import Problem, draw
 from probi.solver.progress import OnRound, silent
 
@@ -16,9 +16,6 @@ N_CANDIDATES = 16
 # A swap is judged after at most so many rounds: right after it the cost is nearly always higher (as FLS++ observes for
 # k-means), and most that end lower do so within six.
 MAX_ROUNDS = 6
-
-# Gains of successive rounds shrink; a swap further behind than this many times its last gain is abandoned.
-MAX_LAG = 2.0
 
 
 class Swaps:

@@ -1,5 +1,6 @@
 """Checks of user data, once, where it enters: each raises an InputError that names the node and says what to do."""
 
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -73,7 +74,9 @@ def frozen(array: Array) -> Array:
 
 def as_array(values: Any, name: str) -> Array:
     """Return an array of whatever dtype; ragged lists and masked values are refused."""
-    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+    # Not np.ma: that would import it, and whoever has such an array has imported it.
+    masked = sys.modules.get("numpy.ma")
+    if masked is not None and isinstance(values, masked.MaskedArray) and masked.is_masked(values):
         raise InputError(f"{name} has masked values. Fill them, or drop the nodes that have them.")
     try:
         return np.asarray(values)

@@ -68,16 +68,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         marks = {mark.name for mark in item.iter_markers()}
         rank = [*SHARING].index(group) if group in SHARING else 2 + marks.isdisjoint({"browser", "process", "slow"})
         ranks[group] = min(rank, ranks.get(group, rank))
-    items.sort(key=lambda item: ranks[group_of(item.nodeid.partition("::")[0])])
+    # A session with executors of its own ends before that of all others starts.
+    items.sort(key=lambda item: (ranks[group_of(item.nodeid.partition("::")[0])], "spark_cluster" not in item.nodeid))
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """The Spark session that all tests and examples of a process share; where it cannot be, they are skipped."""
+    """The Spark session that tests and examples of a process share; where it cannot be, they are skipped."""
     from engines import spark_sessions
 
     spark_sessions.need_spark()
-    with spark_sessions.cluster() as started:
+    with spark_sessions.session(spark_sessions.THREADS) as started:
         yield started
 
 

@@ -1,9 +1,19 @@
 """Hypothesis strategies: nodes as plain lists, and the same as ``probi.Nodes``."""
 
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 
 import probi
+
+# Examples of a property in make test, where nothing else is said (see conftest.py).
+USUAL = 30
+
+
+def examples(n):
+    """Settings for ``n`` examples in make test; profiles with more or fewer get as many times more or fewer."""
+    return settings(max_examples=max(1, n * settings().max_examples // USUAL))
+
 
 # Small integers make ties, equal points and lines likely; decimals make rounding likely.
 coordinates = st.one_of(

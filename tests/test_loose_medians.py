@@ -5,11 +5,11 @@ import math
 import naive
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from samples import as_lists
-from strategies import build, node, nodes
+from strategies import build, examples, node, nodes
 
 from probi import Nodes
 from probi._kernels import medians as kernels
@@ -48,7 +48,7 @@ def check_certificate(some, tol):
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@examples(150)
 @given(st.integers(1, 4).flatmap(lambda d: node(d, most=8)), st.sampled_from(TOLERANCES))
 def test_plain_steps_certify_what_they_say(some, tol):
     check_certificate(some, tol)
@@ -137,7 +137,7 @@ def check_medians(some, tol):
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@examples(60)
 @given(nodes(max_size=3, most=8), st.sampled_from(TOLERANCES), st.sampled_from([np.float32, np.float64]))
 def test_loose_certificates_enclose_the_optimum(some, tol, dtype):
     check_medians(build(some, dtype=dtype), tol)

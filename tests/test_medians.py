@@ -6,10 +6,10 @@ import warnings
 import naive
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from strategies import build, coordinates, node, nodes, points
+from strategies import build, coordinates, examples, node, nodes, points
 
 import probi
 from probi import InputError, Nodes, SolverWarning, _parallel, medians, one_medians
@@ -41,7 +41,7 @@ def test_spread_is_the_expected_distance_to_the_median(some):
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@examples(60)
 @given(nodes(max_size=3))
 def test_no_place_is_better_by_more_than_tol(some):
     best = np.array([naive.median_cost(v, ROUNDS) for v in some])
@@ -58,7 +58,7 @@ def test_reaches_the_naive_optimum():
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@examples(60)
 @given(nodes(max_size=3), st.sampled_from([1e-2, 1e-6, 1e-9]))
 def test_certificate_encloses_the_optimum_and_meets_within_tol(some, tol):
     _, spreads, lower = certified_medians(build(some), tol)

@@ -3,10 +3,10 @@
 import naive
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from strategies import build, nodes_and_centers, points, weighted_nodes_and_centers
+from strategies import build, examples, nodes_and_centers, points, weighted_nodes_and_centers
 
 from probi import InputError, Nodes, _parallel, assign, expected_cost, expected_distances, objective
 from probi.medians import certified_medians
@@ -416,7 +416,7 @@ def test_one_center_that_jumps_is_followed(k):
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@examples(60)
 @given(nodes_and_centers(), st.data())
 def test_any_walk_of_the_centers_is_followed(data, steps):
     some, centers = data

@@ -6,11 +6,12 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from samples import blobs, numbered, random_centers
-from scipy.stats import binom
+from scipy.special import bdtrc  # not scipy.stats, which takes a second to import
+from strategies import examples
 
 from probi import InputError, Nodes, SolverWarning, _parallel, expected_cost, expected_distances, one_medians, solve
 from probi.coreset import lss, paper
@@ -96,7 +97,7 @@ def star(share, d, n=400):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("copies", [1, 1000])  # all realizations judge between repetitions, and some of them
+@pytest.mark.parametrize("copies", [1, 500])  # all realizations judge between repetitions, and some of them
 def test_repetitions_have_judges_of_their_own(copies):
     """The wrong one of two points is 1.94 times as expensive, and 32 judges choose it in 3.5 % of all runs.
 
@@ -129,7 +130,7 @@ def test_the_last_judges_are_as_many_as_the_proof_asks_for():
         n = paper.n_last_judges(precision, n_repetitions)
         good, bad = 1 + precision * paper.KEPT_BY_ONE, 1 + precision
         # Two points at the distance f(good) + f(bad), where the bound of a difference is reached.
-        wrong = binom.sf((n - 1) // 2, n, good / (good + bad))
+        wrong = bdtrc((n - 1) // 2, n, good / (good + bad))
         assert n_repetitions * wrong <= 2.0 ** -(n_repetitions + 1)
     assert paper.n_last_judges(0.9, 1) == 0
 
@@ -152,6 +153,7 @@ def test_only_what_is_drawn_is_looked_at():
     drawn = np.unique(np.searchsorted(sums, uniforms * sums[-1], side="right"))
     points = np.full_like(some.points, np.nan)
     points[drawn] = some.points[drawn]
+    points.flags.writeable = False  # as they are in nodes: else the kernel would be compiled once more
     holes = Nodes._trusted(**some._parts() | {"points": points, "statistics": {}})
     found = [paper.kumar_medians(v, np.arange(1), rng(), sums=sums) for v in (some, holes)]
     assert_array_equal(*found)
@@ -180,7 +182,7 @@ def test_bicriteria_centers_cost_a_constant_times_the_smallest(n, n_centers):
     X, _ = blobs(n=n, k=4, m=1, scale=3.0)
     places = Nodes.from_points(X[:, 0], rng().uniform(1, 5, n))
     best = solve(places, 4, random_state=0).cost
-    for seed in range(20):
+    for seed in range(8):
         centers = lss.bicriteria_centers(places, 4, Guarantee(0.5, 0.1), rng(seed))
         # A sample of the places, and then those far from its centers.
         assert len(centers) == n_centers
@@ -223,7 +225,7 @@ def draws_by_the_proof(bucket_of, mass, radii, epsilon, delta, n_sets):
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
+@examples(100)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.floats(0.1, 9), st.floats(0, 9)), min_size=1, max_size=60),
     st.floats(0.3, 0.99), st.floats(0.01, 0.99), st.sampled_from([1.0, 20.0, 1e6]),
@@ -267,15 +269,15 @@ def test_failures_of_the_steps_add_up_to_delta(monkeypatch):
 
 @pytest.mark.slow
 def test_candidates_cost_what_was_promised():
-    """100 sets of centers among the medians of nodes, of 20 coresets: within epsilon of the rough cost, all of them.
+    """50 sets of centers among the medians of nodes, of 10 coresets: within epsilon of the rough cost, all of them.
 
-    One coreset in ten may break its guarantee; that more than 6 of 20 do has a chance of 0.2 %.
+    One coreset in ten may break its guarantee; that more than 4 of 10 do has a chance of 0.2 %.
     """
     some = tails(20_000)
-    sets = [some.points[rng(seed).integers(len(some), size=3)] for seed in range(100)]
+    sets = [some.points[rng(seed).integers(len(some), size=3)] for seed in range(50)]
     exact = np.array([expected_cost(some, centers) for centers in sets])
     broken, worst = 0, 0.0
-    for seed in range(20):
+    for seed in range(10):
         places = Nodes.from_points(some.points)
         centers = lss.bicriteria_centers(places, 3, Guarantee(0.9, 0.1).step(), rng(seed))
         coreset = quiet(some, 3, 0.9, 0.1, seed)
@@ -283,7 +285,7 @@ def test_candidates_cost_what_was_promised():
         error = np.abs([expected_cost(coreset, some_set) for some_set in sets] - exact).max()
         share = error / expected_cost(some, centers)
         broken, worst = broken + (share > 0.9), max(worst, share)
-    assert broken <= 6
+    assert broken <= 4
     assert worst < 0.1  # measured: 0.042
 
 
@@ -360,7 +362,7 @@ def adversaries(some, k):
 def test_the_guarantee_is_kept(name):
     some, k, epsilon = SETS[name](), 3, 0.5
     sets = [(centers, expected_cost(some, centers)) for centers in adversaries(some, k)]
-    broken, n_seeds = 0, 8
+    broken, n_seeds = 0, 4
     for seed in range(n_seeds):
         coreset = quiet(some, k, epsilon, 0.1, seed)
         assert coreset.mass.sum() == pytest.approx(some.mass.sum(), rel=1e-9)
@@ -469,7 +471,7 @@ def test_errors_of_coresets_of_coresets_multiply():
 
 
 @pytest.mark.slow
-@settings(max_examples=50)
+@examples(15)
 @given(st.floats(0.01, 0.99), st.floats(0.001, 0.999))
 def test_shares_of_a_guarantee_keep_it(epsilon, delta):
     """However many levels and coresets there are: errors on top of each other multiply, failures add up."""

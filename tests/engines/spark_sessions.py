@@ -1,6 +1,8 @@
-"""The Spark session of the tests: a small cluster on this machine, two executors in processes of their own."""
+"""The Spark session of the tests: threads of one process, or two executors in processes of their own."""
 
+import atexit
 import contextlib
+import functools
 import os
 import shutil
 import sys
@@ -15,6 +17,13 @@ JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 EXECUTOR_MEGABYTES = 700
 
+THREADS = "local[2]"
+# Two executors of one core each.
+EXECUTORS = f"local-cluster[2,1,{EXECUTOR_MEGABYTES}]"
+
+# Also of this folder, for spark_daemon.py.
+PATHS = os.pathsep.join([str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")])
+
 # One file is one partition, on any number of cores.
 SETTINGS = {
     "spark.driver.extraJavaOptions": JAVA,
@@ -25,6 +34,12 @@ SETTINGS = {
     "spark.driver.memory": "1g",
     "spark.executor.memory": f"{EXECUTOR_MEGABYTES}m",
     "spark.sql.shuffle.partitions": "3",
+    # Nor would code that is written and compiled for each query, of some hundred rows.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Python processes are forked from one that has imported all they need: there are dozens of them.
+    "spark.python.daemon.module": "engines.spark_daemon",
+    "spark.executorEnv.PYTHONPATH": PATHS,
     # Who does not answer is gone.
     "spark.shuffle.io.maxRetries": "1",
     "spark.shuffle.io.retryWait": "1s",
@@ -41,27 +56,35 @@ def need_spark():
         pytest.skip("no java, which Spark needs", allow_module_level=True)
 
 
-@contextlib.contextmanager
-def cluster():
-    """A session of this process, whose work is done by two executors of one core each."""
+@functools.cache
+def home():
+    """Where Spark is: executors write their logs below it, so it is a folder that goes away with this process."""
     import pyspark
+
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for entry in Path(pyspark.__file__).parent.iterdir():
+        (folder / entry.name).symlink_to(entry)
+    return str(folder)
+
+
+@contextlib.contextmanager
+def session(master):
+    """A session of this process. One after the other: they share their Java."""
     from pyspark.sql import SparkSession
 
-    with tempfile.TemporaryDirectory() as home:
-        # Executors write their logs below Spark's home, so they get one that goes away.
-        for entry in Path(pyspark.__file__).parent.iterdir():
-            (Path(home) / entry.name).symlink_to(entry)
-        os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_HOME": home, "SPARK_LOCAL_IP": "127.0.0.1"}
-        builder = SparkSession.builder.master(f"local-cluster[2,1,{EXECUTOR_MEGABYTES}]").appName("probi tests")
-        for name, value in SETTINGS.items():
-            builder = builder.config(name, value)
-        started = builder.getOrCreate()
-        started.sparkContext.setLogLevel("ERROR")
-        try:
-            yield started
-        finally:
-            started.stop()
-            del os.environ["SPARK_HOME"]
+    os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_HOME": home(), "SPARK_LOCAL_IP": "127.0.0.1"}
+    builder = SparkSession.builder.master(master).appName("probi tests")
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
+    started = builder.getOrCreate()
+    started.sparkContext.setLogLevel("ERROR")
+    assert started.sparkContext.master == master
+    try:
+        yield started
+    finally:
+        started.stop()
+        del os.environ["SPARK_HOME"]
 
 
 def wait_until(is_so, otherwise, seconds=60):

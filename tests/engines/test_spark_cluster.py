@@ -15,7 +15,7 @@ import pytest
 from commands import probi as probi_command
 from commands import probi_process
 from engines.here import Here, Tables
-from engines.spark_sessions import SETTINGS, need_spark, wait_until
+from engines.spark_sessions import EXECUTORS, SETTINGS, need_spark, session, wait_until
 from samples import blobs
 from table_files import columns_of, some_nodes, write
 
@@ -58,7 +58,14 @@ class Ran(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def ran(spark, folder, tmp_path_factory):
+def executors():
+    with session(EXECUTORS) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def ran(executors, folder, tmp_path_factory):
+    spark = executors
     frame = spark.read.parquet(str(folder))
     assert frame.rdd.getNumPartitions() == N_PARTS
     partitions = frame.select(F.spark_partition_id(), F.input_file_name()).distinct().collect()

@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import Ran, error_line, files_of, probi
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from samples import forking, in_child
+from strategies import examples
 from table_files import columns_of, csv_text, some_nodes, tiny, write
 
 from probi import Summary, solve
@@ -150,7 +151,7 @@ def test_standard_input_that_comes_again(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@settings(max_examples=10)
+@examples(10)
 @given(st.lists(st.tuples(st.integers(1, 6), st.integers(2, 30)), max_size=4), st.sampled_from(["csv", "parquet"]))
 def test_any_stops_and_other_batches_after_each(stops, format):
     """How many rows a chunk has may change between a stop and the next run: another machine, another version."""

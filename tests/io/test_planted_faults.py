@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from strategies import examples
 from table_files import Plain, as_nodes, assert_same, batches_of, csv_text, joined, tiny, write
 
 pytestmark = pytest.mark.slow
@@ -110,7 +111,7 @@ def check(path, rows, faults, rule):
 @given(planted(MISSING + BAD), st.sampled_from(RULES), st.integers(1, 6))
 @example(([3], {1: {"id missing"}}), "skip-row", 2)
 @example(([3, 1], {0: {"p large"}, 1: {"x missing"}}), "skip-row", 1)
-@settings(max_examples=100)
+@examples(100)
 def test_parquet(data, rule, size):
     sizes, faults = data
     rows = rows_of(sizes, faults)
@@ -124,7 +125,7 @@ def test_parquet(data, rule, size):
 
 # What a column holds is guessed by the first block, which may be one row or a few here.
 @given(planted(MISSING + BAD + UNREAD, first=4), st.sampled_from(RULES), st.integers(12, 70), st.booleans())
-@settings(max_examples=100)
+@examples(100)
 def test_csv(data, rule, block, empty_lines):
     sizes, faults = data
     rows = rows_of(sizes, faults)

@@ -4,9 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from strategies import examples
 from table_files import (
     FORMATS,
     GROUP,
@@ -94,7 +95,7 @@ def test_rows_that_are_too_few_for_a_group_are_counted_once(tmp_path):
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@examples(30)
 @given(
     sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12),
     files=st.lists(st.integers(0, 40), max_size=3),

@@ -402,7 +402,7 @@ def test_any_name_can_be_drawn_and_is_no_formula(name):
     nodes, result = uncertain()
     names = [name, "other"]
     with pytest.warns(UserWarning, match="Glyph") if name == "位置" else nullcontext():
-        clusters, *_, profiles = every_picture(result, nodes, features=names)
+        clusters, profiles = (plot(result, nodes, features=names) for plot in (plot_clusters, plot_profiles))
         for figure in (clusters, profiles):
             figure.savefig(io.BytesIO(), format="png")
     shown = clusters.axes[0].xaxis.label

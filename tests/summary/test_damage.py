@@ -6,9 +6,10 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from samples import summarized, uncertain
+from strategies import examples
 
 from probi import InputError, Summary
 from probi.summary import file
@@ -42,7 +43,7 @@ def test_nothing_may_be_missing_or_added():
     assert_refused(DATA[: len(DATA) // 2] + b"\0" * (len(DATA) - len(DATA) // 2))
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.binary())
 def test_any_other_bytes_are_no_summary(data):
     assert_refused(data)
@@ -225,10 +226,14 @@ def test_nonsense_in_columns_is_an_error(name):
     assert_refused_in_words(forged(columns=BAD_COLUMNS[name]))
 
 
+@pytest.fixture(scope="module")
+def of_the_paper():
+    return summarized(uncertain(700), preset="paper").to_bytes()
+
+
 @pytest.mark.parametrize("name", BAD_PAPER_COLUMNS)
-def test_nonsense_in_columns_of_the_paper_is_an_error(name):
-    data = summarized(uncertain(700), preset="paper").to_bytes()
-    assert_refused_in_words(forged(columns=BAD_PAPER_COLUMNS[name], data=data))
+def test_nonsense_in_columns_of_the_paper_is_an_error(name, of_the_paper):
+    assert_refused_in_words(forged(columns=BAD_PAPER_COLUMNS[name], data=of_the_paper))
 
 
 SUMMARY = ("summaries", 0)

@@ -66,8 +66,8 @@ def in_groups_that_take_turns(rng):
 
 
 def before_many_others(rng):
-    """Far nodes in the first of many leaves, where they carry all of the distance and are few."""
-    nodes = Nodes.from_points(far_nodes(rng))
+    """Far nodes in the first of 40 leaves, where they carry all of the distance and are few."""
+    nodes = Nodes.from_points(far_nodes(rng)[:8000])
     return nodes, np.zeros((1, 2))
 
 

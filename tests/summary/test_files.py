@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from samples import certain, summarized, uncertain
+from strategies import examples
 
 import probi
 from probi import InputError, Nodes, Summary, expected_cost, solve
@@ -112,7 +113,7 @@ def test_a_round_trip_changes_nothing(state):
             assert again.coreset() == summary.coreset(), way
             assert again.evaluate(CENTERS) == summary.evaluate(CENTERS), way
     # They go on alike, and apart from each other.
-    more = uncertain(200, seed=30)  # three leaves
+    more = uncertain(130, seed=30)  # two leaves
     before = {way: again.to_bytes() for way, again in copies.items()}
     summary.update(more)
     for way, again in copies.items():
@@ -128,7 +129,7 @@ def test_bytes_may_come_as_a_view():
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
+@examples(12)
 @given(st.integers(0, 300), st.integers(15, 300), st.sampled_from(PRESETS), st.sampled_from([np.float32, np.float64]))
 def test_to_stop_and_go_on_from_bytes_is_to_go_on(n, step, preset, dtype):
     some = uncertain(400, dtype=dtype)

@@ -146,7 +146,7 @@ def shards(*ids):
     ]
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4)))[::4])
 def test_a_merge_keeps_ids(order):
     ids = [TEXTS[90 * i : 90 * (i + 1)].astype("U4" if i % 2 else object) for i in range(4)]
     parts = shards(*ids)

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from samples import random_centers
+from strategies import examples
 
 from probi import InputError, Nodes, Summary, _parallel, expected_cost, one_medians, solve
 
@@ -43,7 +44,7 @@ def test_no_node_keeps_more_than_it_may():
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.lists(st.integers(0, 400), max_size=6), st.sampled_from([1, 3]))
 def test_any_split_and_any_threads_give_the_same_bytes(splits, n_threads):
     with _parallel.limited(n_threads):
@@ -111,7 +112,7 @@ def test_no_solution_is_said_to_cost_less_than_any_can():
     assert result.lower_bound == summary.lower_bound <= result.cost
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 20), st.sampled_from([np.float32, np.float64]))
 def test_no_centers_see_more_than_the_certified_bound(seed, d, most, dtype):
     some = dense(n=9, m=50, d=d, seed=seed, dtype=dtype)

@@ -70,8 +70,13 @@ def looks(summary):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("error", "n_jobs"), [(MemoryError, 1), (KeyboardInterrupt, 1), (KeyboardInterrupt, 2)])
-@pytest.mark.parametrize("when", [1, 3, 17, 20])
+@pytest.mark.parametrize(
+    ("when", "error", "n_jobs"),
+    [
+        *((when, KeyboardInterrupt, 2) for when in (1, 3, 17, 20)),
+        *((when, error, 1) for when in (3, 20) for error in (MemoryError, KeyboardInterrupt)),
+    ],
+)
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_reduce_that_fails_leaves_the_summary_as_it_was(monkeypatch, preset, when, error, n_jobs):
     some = uncertain({"default": 1500, "paper": 400}[preset])

@@ -1,6 +1,7 @@
 """Windows: which nodes count, that they count as in a plain summary, and that nothing else matters; and decay."""
 
 import copy
+import functools
 import hashlib
 import itertools
 import json
@@ -17,10 +18,11 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from samples import summarized, uncertain
+from strategies import examples
 
 from probi import InputError, Nodes, Summary, Window, expected_cost, solve
 from probi.summary import file
@@ -65,7 +67,7 @@ def chosen_by_hand(times, period, n_periods, max_ahead=None):
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@examples(60)
 @given(
     st.lists(st.integers(-40, 90), min_size=1, max_size=40),
     st.integers(1, 12),
@@ -210,12 +212,17 @@ def test_as_good_as_a_plain_summary_of_the_nodes_that_count():
 # -- what does not matter ---------------------------------------------------------------------------------------------
 
 
+@functools.cache
+def read_at_once(preset):
+    return read(*in_order(1500), preset=preset, n_periods=5)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("preset", ["default", "paper"])
 @pytest.mark.parametrize("step", [1, 7, 100, 999])
 def test_any_split_gives_the_same_bytes(preset, step):
-    nodes, times = in_order(1500)
-    whole, split = (read(nodes, times, s, preset=preset, n_periods=5) for s in (None, step))
+    whole = read_at_once(preset)
+    split = read(*in_order(1500), step, preset=preset, n_periods=5)
     assert whole.n_late > 0
     assert split.to_bytes() == whole.to_bytes()
     assert split.summary().to_bytes() == whole.summary().to_bytes()

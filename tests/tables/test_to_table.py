@@ -4,8 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import strategies
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from strategies import examples
 from table_files import assert_same
 
 from probi import Nodes
@@ -39,14 +40,14 @@ def nodes_with_labels(draw):
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@examples(40)
 @given(nodes_with_labels())
 def test_to_arrow_and_back(nodes):
     assert_same(Nodes.from_table(nodes.to_arrow()), nodes)
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@examples(40)
 @given(nodes_with_labels(), st.booleans())
 def test_long_and_back(nodes, named):
     names = NAMES[: nodes.n_features] if named else None
@@ -58,7 +59,7 @@ def test_long_and_back(nodes, named):
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@examples(40)
 @given(nodes_with_labels())
 def test_nested_columns_and_back(nodes):
     table = to_table(nodes, "nested", NAMES[: nodes.n_features])
@@ -66,7 +67,7 @@ def test_nested_columns_and_back(nodes):
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@examples(40)
 @given(nodes_with_labels())
 def test_points_and_back(nodes):
     certain = Nodes.from_points(nodes.gravity_centers.astype(nodes.dtype), nodes.weights, nodes.ids)
@@ -76,7 +77,7 @@ def test_points_and_back(nodes):
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@examples(40)
 @given(nodes_with_labels(), st.integers(1, 7))
 def test_groups_and_back(nodes, size):
     points = np.repeat(nodes.points, size, axis=0)

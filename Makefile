@@ -39,19 +39,20 @@ help:  ## list the targets
 demo: $(INSTALLED)itself  ## cluster the forecasts of hurricane Otis
 	$(BIN)/probi demo -o results/otis
 
-check: $(INSTALLED)test  ## what to run before each commit: lint, and the core tests beside it
+check:  ## what to run before each commit: lint, and the core tests beside it
 	@$(MAKE) --no-print-directory --jobs 2 lint core
 
-test: $(INSTALLED)test  ## lint, then all tests, the examples in docstrings, README and docs
+test:  ## lint, then all tests, the examples in docstrings, README and docs
 	@$(MAKE) --no-print-directory --jobs 2 lint $(KERNELS)
 	$(PYTEST)
 
-core: $(KERNELS)
+core: $(INSTALLED)test $(KERNELS)
 	HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),check) $(PYTEST) -m "$(CORE)"
 
-# Compiled once here, and not by each process of the tests that needs them.
-$(COMPILED)/%.compiled: $(INSTALLED)test
-	$(BIN)/python tools/compile_kernels.py $*
+# Compiled once here, and not by each process of the tests that needs them; beside the installation of what only tests
+# need, which takes probi itself away for a moment.
+$(COMPILED)/%.compiled: $(INSTALLED)itself
+	PYTHONPATH=src $(BIN)/python tools/compile_kernels.py $*
 	@mkdir -p $(@D) && touch $@
 
 docs: $(INSTALLED)docs  ## the site, in docs/_build/html; warnings are errors
@@ -100,6 +101,9 @@ clean:  ## remove .venv, caches and builds
 $(INSTALLED)itself: pyproject.toml | .venv/pyvenv.cfg
 	$(INSTALL) --editable .
 	@touch $@
+
+# Two pips do not write to one folder at the same time.
+$(INSTALLED)test: | $(INSTALLED)itself
 
 # The stem is an extra of pyproject.toml. Bytecode is written when a module is first imported, not for all that is there.
 $(INSTALLED)%: pyproject.toml | .venv/pyvenv.cfg

@@ -1,5 +1,6 @@
 """Compile what most tests need for one type of numbers, before several processes of them would do so side by side."""
 
+import os
 import sys
 import warnings
 
@@ -14,6 +15,8 @@ from probi.solver import small
 def main(dtype: str) -> None:
     warnings.simplefilter("ignore", probi.SolverWarning)
     small.MAX_SMALL = objective.MAX_SMALL = 0  # which would need hardly any kernel
+    # Alone, beside other things that make does; and tests compare with what two processes compiled.
+    os.environ["PROBI_COMPILE_AHEAD"] = "0"
     points = np.random.default_rng(0).normal(size=(3000, 3)).astype(dtype)
     for nodes in (probi.Nodes.from_points(points), probi.Nodes.from_groups(points, 10)):
         for preset in ("default", "paper"):

@@ -39,22 +39,25 @@ N_FILES = 8
 N_PARTS = 3 * N_FILES
 
 
-def cluster(n_workers, threads=1):
+def cluster(n_workers, **options):
     return distributed.LocalCluster(
-        n_workers=n_workers, threads_per_worker=threads, dashboard_address=":0", worker_dashboard_address=None
+        n_workers=n_workers, dashboard_address=":0", worker_dashboard_address=None, **options
     )
 
 
 @pytest.fixture(scope="module")
 def client():
-    with cluster(2) as workers, distributed.Client(workers) as client:
+    with cluster(2, threads_per_worker=1) as workers, distributed.Client(workers) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def other():
-    """One worker of three threads, known to nobody by default."""
-    with cluster(1, threads=3) as workers, distributed.Client(workers, set_as_default=False) as client:
+    """One worker of three threads in this process, known to nobody by default."""
+    with (
+        cluster(1, threads_per_worker=3, processes=False) as workers,
+        distributed.Client(workers, set_as_default=False) as client,
+    ):
         yield client
 
 
@@ -378,26 +381,6 @@ def test_a_long_frame_on_a_client_that_is_not_the_default_one(client, other):
     assert found.about["counts"]["rows"] == len(table)
 
 
-def test_a_killed_worker_changes_nothing(folder, client):
-    with dask.config.set(scheduler="threads"):
-        expected = summarized(folder)
-    pids = list(client.run(os.getpid).values())
-    killed = []
-
-    def kill(n_done, n_parts):
-        if n_done >= n_parts // 4 and not killed:
-            killed.append(pids[0])
-            os.kill(pids[0], signal.SIGKILL)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = summarized(folder, client=client, on_part=kill)
-        client.wait_for_workers(2)  # another one in its place, for the tests that follow
-    assert killed
-    assert pids[0] not in client.run(os.getpid).values()
-    assert found.to_bytes() == expected.to_bytes()
-
-
 def test_a_poisoned_part_is_named_to_the_user(folder, client, tmp_path):
     for path in sorted(folder.iterdir())[:3]:
         (tmp_path / path.name).write_bytes(path.read_bytes())
@@ -427,6 +410,26 @@ def test_what_is_sent_are_summaries(folder, monkeypatch):
     assert len(sizes) > N_PARTS // 4
     assert max(map(len, sizes)) <= 4
     assert max(map(sum, sizes)) <= final * np.log2(N_PARTS)
+
+
+def test_a_killed_worker_changes_nothing(folder, client):
+    with dask.config.set(scheduler="threads"):
+        expected = summarized(folder)
+    pids = list(client.run(os.getpid).values())
+    killed = []
+
+    def kill(n_done, n_parts):
+        if n_done >= n_parts // 4 and not killed:
+            killed.append(pids[0])
+            os.kill(pids[0], signal.SIGKILL)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = summarized(folder, client=client, on_part=kill)
+        client.wait_for_workers(2)  # another one in its place, for the tests that follow
+    assert killed
+    assert pids[0] not in client.run(os.getpid).values()
+    assert found.to_bytes() == expected.to_bytes()
 
 
 # -- processes --------------------------------------------------------------------------------------------------------

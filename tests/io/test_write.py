@@ -1,5 +1,6 @@
 """Centers to a file and back; assignments; nodes in any format, in batches."""
 
+import functools
 import json
 
 import numpy as np
@@ -16,28 +17,32 @@ from probi.io.transform import Transform
 from probi.io.write import assignment_file, read_centers, write_centers, write_json, write_nodes
 
 NODES = Nodes.from_dense(blobs(60, d=2)[0])
-RESULTS = [solve(NODES, k, n_init=1, random_state=0) for k in (2, 3)]
 SPACE = Transform(("x", "y"), scale=(2.0, 0.1))
+
+
+@functools.cache
+def results():
+    return [solve(NODES, k, n_init=1, random_state=0) for k in (2, 3)]
 
 
 @pytest.mark.parametrize("k", [2, 3])
 def test_centers_to_parquet_and_back_bit_by_bit(tmp_path, k):
-    write_centers(tmp_path, RESULTS, SPACE)
+    write_centers(tmp_path, results(), SPACE)
     for path in (tmp_path, tmp_path / "centers.parquet"):
         found = read_centers(path, k)
-        assert_array_equal(found.coordinates, RESULTS[k - 2].centers)
+        assert_array_equal(found.coordinates, results()[k - 2].centers)
         assert (found.space, found.features) == (SPACE, ("x", "y"))
 
 
 @pytest.mark.parametrize("k", [2, 3])
 def test_centers_as_csv_are_in_original_units(tmp_path, k):
-    write_centers(tmp_path, RESULTS, SPACE, {"layout": "points"})
+    write_centers(tmp_path, results(), SPACE, {"layout": "points"})
     beside = read_centers(tmp_path / "centers.csv", k)
-    assert_array_equal(beside.coordinates, RESULTS[k - 2].centers)
+    assert_array_equal(beside.coordinates, results()[k - 2].centers)
     assert (beside.space, beside.reading) == (SPACE, {"layout": "points"})
     (tmp_path / "centers.parquet").unlink()
     found = read_centers(tmp_path / "centers.csv", k)
-    assert_allclose(found.coordinates, RESULTS[k - 2].centers * [2.0, 0.1], rtol=1e-14)
+    assert_allclose(found.coordinates, results()[k - 2].centers * [2.0, 0.1], rtol=1e-14)
     assert (found.space, found.features) == (None, ("x", "y"))
 
 
@@ -63,7 +68,7 @@ def test_any_table_of_features_holds_centers(tmp_path):
 
 
 def test_which_of_several(tmp_path):
-    write_centers(tmp_path, RESULTS, SPACE)
+    write_centers(tmp_path, results(), SPACE)
     for name in ("centers.csv", "centers.parquet"):
         with pytest.raises(InputError, match=r"has centers for 2, 3 clusters\. Choose with -k"):
             read_centers(tmp_path / name)

@@ -4,8 +4,9 @@ Then which tests run where, and the sessions of Spark and Dask that all of them 
 tests/, because the examples in src/ and on the pages run kernels and engines too.
 """
 
+import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -70,6 +71,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         ranks[group] = min(rank, ranks.get(group, rank))
     # A session with executors of its own ends before that of all others starts.
     items.sort(key=lambda item: (ranks[group_of(item.nodeid.partition("::")[0])], "spark_cluster" not in item.nodeid))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Modules and tests stay to the end: the garbage collector, which some tests call, need not look at them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -146,7 +146,7 @@ def test_too_few_distinct_points_warn_and_give_valid_output(Model):
 @pytest.mark.slow
 def test_same_bits_for_any_number_of_threads(Model):
     rng = np.random.default_rng(0)
-    nodes = Nodes.from_dense(rng.standard_normal((16_000, 4, 5)))
+    nodes = Nodes.from_dense(rng.standard_normal((21_000, 4, 5)))
     assert len(nodes.pieces()) > 2
     models = [Model(7, n_init=2, random_state=1, n_jobs=n).fit(nodes) for n in (1, 2, 7)]
     assert len({model.cluster_centers_.tobytes() for model in models}) == 1

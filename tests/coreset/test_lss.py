@@ -269,15 +269,15 @@ def test_failures_of_the_steps_add_up_to_delta(monkeypatch):
 
 @pytest.mark.slow
 def test_candidates_cost_what_was_promised():
-    """50 sets of centers among the medians of nodes, of 10 coresets: within epsilon of the rough cost, all of them.
+    """50 sets of centers among the medians of nodes, of 20 coresets: within epsilon of the rough cost, all of them.
 
-    One coreset in ten may break its guarantee; that more than 4 of 10 do has a chance of 0.2 %.
+    One coreset in ten may break its guarantee; that more than 6 of 20 do has a chance of 0.2 %.
     """
     some = tails(20_000)
     sets = [some.points[rng(seed).integers(len(some), size=3)] for seed in range(50)]
     exact = np.array([expected_cost(some, centers) for centers in sets])
     broken, worst = 0, 0.0
-    for seed in range(10):
+    for seed in range(20):
         places = Nodes.from_points(some.points)
         centers = lss.bicriteria_centers(places, 3, Guarantee(0.9, 0.1).step(), rng(seed))
         coreset = quiet(some, 3, 0.9, 0.1, seed)
@@ -285,7 +285,7 @@ def test_candidates_cost_what_was_promised():
         error = np.abs([expected_cost(coreset, some_set) for some_set in sets] - exact).max()
         share = error / expected_cost(some, centers)
         broken, worst = broken + (share > 0.9), max(worst, share)
-    assert broken <= 4
+    assert broken <= 6
     assert worst < 0.1  # measured: 0.042
 
 

@@ -220,6 +220,12 @@ def importance(rows, masses, cells, n_space):
     return found
 
 
+def distances_to_nearest(points, locations):
+    """Rows: distances to location 0, to 1, to the nearer of 1 and 2, to the nearest of 1 to 3, ..."""
+    sets = [locations[:1], *(locations[1:n] for n in range(2, len(locations) + 1))]
+    return [[min(math.dist(x, place) for place in places) for x in points] for places in sets]
+
+
 def capped_chances(scores, size):
     """Chances that go by scores and sum to ``size``: what is 1 or more becomes 1, and the others share what is left."""
     certain: set[int] = set()

@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from samples import numbered, random_centers
 
 from probi import Nodes, expected_cost
+from probi._kernels import geometry
 from probi.medians import CERTIFIED_MEDIANS, SPREAD_TOL, certified_medians
 from probi.objective import expected_distances
 from probi.summary.audit import N_LOCATIONS, AuditSample, Surroundings, typical_locations, usual_sums
@@ -97,11 +98,27 @@ def test_distances_go_by_the_nearest_of_more_and_more_places(m, dtype):
     location = np.full(some.n_features, 0.3)
     medians = certified_medians(some, SPREAD_TOL)[0].astype(float)
     locations = typical_locations(medians[::2], N_LOCATIONS)
-    rows = [[min(math.dist(y, x) for x in locations[:n]) for y in medians] for n in range(1, N_LOCATIONS + 1)]
-    mass, sums = usual_sums(some.mass, np.array(rows))
-    found = Surroundings(location).distances(some)
-    assert_allclose(found[0], [math.dist(y, location) for y in medians], rtol=1e-12)
-    assert_allclose(found[1], np.sum(np.array(rows) * mass / sums[:, None], axis=0), rtol=1e-12)
+    rows = np.array(naive.distances_to_nearest(medians.tolist(), [location.tolist(), *locations.tolist()]))
+    around = Surroundings(location)
+    survey = around.survey(some)
+    assert_allclose(survey.farthest, rows.max(axis=1), rtol=1e-12)
+    (mass, sums), (usual, (distance,)) = usual_sums(some.mass, rows[1:]), usual_sums(some.mass, rows[:1])
+    assert_allclose([survey.mass, survey.distance], [usual, distance], rtol=1e-12)
+    relative = np.sum(rows[1:] * mass / sums[:, None], axis=0) + rows[0] * usual / distance
+    sizes = some.mass * (1.0 + relative)
+    assert_allclose(around.after(survey).sizes(some, survey), sizes, rtol=1e-12)
+    assert_allclose(around.after(survey).sizes(some, survey, np.array([7, 3])), sizes[[7, 3]], rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_over_locations_match_the_definition(dtype):
+    rng = np.random.default_rng(0)
+    points, mass, locations = rng.normal(size=(30, 3)).astype(dtype), rng.exponential(size=30), rng.normal(size=(4, 3))
+    found = geometry.sums_over_locations(points, mass, locations, 3, 20)
+    rows = naive.distances_to_nearest(points[3:20].tolist(), locations.tolist())
+    scores = [mass[3:20], *([m * x for m, x in zip(mass[3:20], row, strict=True)] for row in rows)]
+    expected = [[math.fsum(row) for row in scores], [max(row) for row in scores], [0.0, *(max(row) for row in rows)]]
+    assert_allclose(found, expected, rtol=1e-12)
 
 
 def test_typical_places_are_in_each_of_two_groups():
@@ -118,12 +135,13 @@ def test_a_node_that_carries_a_sum_does_not_say_what_is_far(weight, factor):
     points = np.random.default_rng(0).normal(size=(400, 2))
     plain = Nodes.from_points(points[1:])
     around = Surroundings(np.zeros(2))
-    usual = around.after(plain, around.distances(plain))
+    usual = around.after(around.survey(plain))
     points[0] = factor
     some = Nodes.from_points(points, np.r_[weight, np.ones(399)])
-    found = around.after(some, around.distances(some))
+    survey = around.survey(some)
+    found = around.after(survey)
     assert_allclose([found.mass, found.distance], [usual.mass, usual.distance], rtol=0.1)
-    sizes = found.sizes(some, around.distances(some))
+    sizes = found.sizes(some, survey)
     assert sizes[0] > 1e6 * sizes[1:].max()
 
 
@@ -132,9 +150,38 @@ def test_where_only_few_nodes_have_a_distance_they_do_say_it():
     points[:2] = 5.0
     some = Nodes.from_points(points)
     around = Surroundings(np.zeros(2))
-    found = around.after(some, around.distances(some))
+    survey = around.survey(some)
+    found = around.after(survey)
     assert found.distance == pytest.approx(2 * math.hypot(5.0, 5.0))
-    assert (found.sizes(some, around.distances(some))[:2] > 100.0).all()
+    assert (found.sizes(some, survey)[:2] > 100.0).all()
+
+
+@pytest.mark.parametrize("far", [1.0, 10.0, 1e6])
+def test_nodes_that_cannot_be_in_it_are_not_looked_at(far, monkeypatch):
+    points = np.random.default_rng(0).normal(size=(3000, 2))
+    points[1501] = far  # not among those of which typical locations are made
+    some, numbers = Nodes.from_points(points), uniforms(3000)
+    around, whole, part, n_looked_at = Surroundings(np.zeros(2)), AuditSample(limit=N), AuditSample(limit=N), 0
+    sizes = Surroundings.sizes
+
+    def count(self, leaf, survey, index=None):
+        nonlocal n_looked_at
+        n_looked_at += len(leaf if index is None else index)
+        return sizes(self, leaf, survey, index)
+
+    for start in range(0, 3000, 300):
+        leaf, of_leaf = some[start : start + 300], numbers[start : start + 300]
+        survey = around.survey(leaf)
+        around = around.after(survey)
+        if start == 1500:  # the farthest node is only just in the sample, and no other one
+            of_leaf[:] = 1.0
+            of_leaf[1] = min(1.0, 0.999 * whole.threshold * around.sizes(leaf, survey)[1])
+        whole = whole.added(leaf, of_leaf, around.sizes(leaf, survey))
+        with monkeypatch.context() as patch:
+            patch.setattr(Surroundings, "sizes", count)
+            part = part.audited(leaf, of_leaf, survey, around)
+        assert_same(part, whole)
+    assert 300 < n_looked_at < 1500
 
 
 # -- joining ----------------------------------------------------------------------------------------------------------

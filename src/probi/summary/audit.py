@@ -3,13 +3,14 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from probi import _parallel
 from probi._kernels import geometry
+from probi._types import Array
 from probi.medians import SPREAD_TOL, certified_medians, measured
 from probi.nodes import GRAIN, Nodes
 from probi.objective import Assignment
@@ -17,6 +18,7 @@ from probi.solver.problem import capped_probabilities
 from probi.summary.config import AUDIT_SIZE
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
 
 # Nodes from which typical locations are computed, at most.
 N_TYPICAL = 255
@@ -54,7 +56,7 @@ def usual_sums(mass: Floats, distances: Floats) -> tuple[float, Floats]:
     distances of the others are 0.
     """
     scores = np.vstack([mass, mass * distances])
-    most = min(AUDIT_SIZE, len(mass) // MIN_NODES_PER_LARGE)
+    most = _n_large(len(mass))
     sums = scores.sum(axis=1)
     large = [capped_probabilities(score, most)[0] for score in scores[scores.max(axis=1) * most >= sums]]
     if large:
@@ -62,6 +64,28 @@ def usual_sums(mass: Floats, distances: Floats) -> tuple[float, Floats]:
         if scores[1:, usual].any():
             sums = scores[:, usual].sum(axis=1)
     return float(sums[0]), sums[1:]
+
+
+class Survey(NamedTuple):
+    """What the sizes of the nodes of one leaf depend on, besides the surroundings and their own locations.
+
+    Attributes
+    ----------
+    locations : ndarray of shape (1 + N_LOCATIONS, n_features)
+        That of the surroundings, then typical ones of the leaf.
+    factors : ndarray of shape (N_LOCATIONS,)
+        Reciprocal means, over the leaf, of distances to its first location, to the nearest of two, and so on.
+    farthest : ndarray of shape (1 + N_LOCATIONS,)
+        The largest of each kind of distance.
+    mass, distance : float
+        Of the leaf, as in :class:`Surroundings`.
+    """
+
+    locations: Floats
+    factors: Floats
+    farthest: Floats
+    mass: float
+    distance: float
 
 
 @dataclass(frozen=True)
@@ -88,46 +112,76 @@ class Surroundings:
         some = nodes[:: 1 + len(nodes) // N_TYPICAL]
         return cls(np.median(some.gravity_centers.astype(np.float64), axis=0))
 
-    def distances(self, leaf: Nodes) -> Floats:
-        """Distances of each node's median (2, n_nodes): to the location, and relative to its leaf.
-
-        The latter is a sum of distances to the nearest location of the leaf, each divided by its mean over the leaf:
-        to the first location alone, then to the nearest of two, and so on. A small cluster that contains one of them
-        is still far from the earlier ones.
-        """
+    def survey(self, leaf: Nodes) -> Survey:
+        """Typical locations of a leaf and mean distances to them, by one pass over its nodes."""
         medians, _, _ = certified_medians(leaf, SPREAD_TOL)
         some = medians[:: 1 + len(leaf) // N_TYPICAL].astype(np.float64)
         locations = np.vstack([self.location, typical_locations(some, N_LOCATIONS)])
-        distances = np.empty((len(locations), len(leaf)))
         pieces = _parallel.ranges(len(leaf), 1 + GRAIN // locations.size)
-        _parallel.run(geometry.distances_to_locations, pieces, medians, locations, distances)
-        mass, sums = usual_sums(leaf.mass, distances[1:])
-        result = np.vstack([distances[0], np.zeros(len(leaf))])
-        for row, total in zip(distances[1:], sums, strict=True):
-            if total > 0.0:
-                result[1] += row * min(mass / total, LARGEST_SIZE)
-        return result
+        parts = np.array(_parallel.run(geometry.sums_over_locations, pieces, medians, leaf.mass, locations))
+        sums, largest, farthest = parts[:, 0].sum(axis=0), parts[:, 1].max(axis=0), parts[:, 2].max(axis=0)
+        usual, mass, distance = (sums[0], sums[2:]), sums[0], sums[1]
+        if (largest * _n_large(len(leaf)) >= sums).any():
+            distances = distances_to_locations(medians, locations)
+            usual = usual_sums(leaf.mass, distances[1:])
+            mass, (distance,) = usual_sums(leaf.mass, distances[:1])
+        factors = np.array([_reciprocal_mean(usual[0], total) for total in usual[1]])
+        return Survey(locations, factors, farthest[1:], float(mass), float(distance))
 
-    def after(self, nodes: Nodes, distances: Floats) -> "Surroundings":
-        """Surroundings after these nodes are read."""
-        mass, (distance,) = usual_sums(nodes.mass, distances[:1])
-        return replace(self, mass=self.mass + mass, distance=self.distance + float(distance))
+    def after(self, survey: Survey) -> "Surroundings":
+        """Surroundings after the nodes of a leaf are read."""
+        return replace(self, mass=self.mass + survey.mass, distance=self.distance + survey.distance)
 
-    def sizes(self, nodes: Nodes, distances: Floats) -> Floats:
-        """Size of each node: its mass times (1 + distance / mean distance so far + distance relative to its leaf).
+    def sizes(self, leaf: Nodes, survey: Survey, index: Indices | None = None) -> Floats:
+        """Size of each node of a leaf, or of those with an index: its mass times (1 + distances / their means).
+
+        These are the distance to the location, relative to that of all nodes so far, and those to the nearest of the
+        locations of the leaf, relative to the leaf: a small cluster that contains one of them is still far from the
+        earlier ones.
 
         The excess of a node over its spread is at most its mass times its distance to a center. So a node that may
         carry much of the cost is rarely missed, and every node is audited about in proportion to its mass at least.
         """
-        factors: Floats = 1.0 + distances[1]
-        if self.distance > 0.0:
-            factors += distances[0] * min(self.mass / self.distance, LARGEST_SIZE)
+        medians, mass = certified_medians(leaf, SPREAD_TOL)[0], leaf.mass
+        if index is not None:
+            medians, mass = medians[index], mass[index]
+        factors = self._relative(distances_to_locations(medians, survey.locations), survey)
         # Capped twice, to avoid 0 times infinity.
-        return np.minimum(nodes.mass * np.minimum(factors, LARGEST_SIZE), LARGEST_SIZE)
+        return np.minimum(mass * np.minimum(factors, LARGEST_SIZE), LARGEST_SIZE)
+
+    def largest_size_per_mass(self, survey: Survey) -> float:
+        """Bound on the size of any node of a leaf, divided by its mass."""
+        return float(np.minimum(self._relative(survey.farthest, survey), LARGEST_SIZE))
+
+    def _relative(self, distances: Floats, survey: Survey) -> Floats:
+        """1 + distances of each kind (1 + N_LOCATIONS, ...) relative to their means."""
+        relative: Floats = np.ones(distances.shape[1:])
+        for distance, factor in zip(distances[1:], survey.factors, strict=True):
+            relative += distance * factor
+        relative += distances[0] * _reciprocal_mean(self.mass, self.distance)
+        return relative
 
     def scaled(self, factor: float) -> "Surroundings":
         """Surroundings with all weights multiplied."""
         return replace(self, mass=self.mass * factor, distance=self.distance * factor)
+
+
+def distances_to_locations(medians: Array, locations: Floats) -> Floats:
+    """Distances (n_locations, n) to the first location, to the second, to the nearest of the second and third, ..."""
+    distances = np.empty((len(locations), len(medians)))
+    pieces = _parallel.ranges(len(medians), 1 + GRAIN // locations.size)
+    _parallel.run(geometry.distances_to_locations, pieces, medians, locations, distances)
+    return distances
+
+
+def _n_large(n_nodes: int) -> int:
+    """Nodes that may dominate a sum over so many, at most."""
+    return min(AUDIT_SIZE, n_nodes // MIN_NODES_PER_LARGE)
+
+
+def _reciprocal_mean(mass: float, total: float) -> float:
+    """Mass divided by mass times distance, capped; 0 if there is no distance."""
+    return min(mass / total, LARGEST_SIZE) if total > 0.0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -157,8 +211,30 @@ class AuditSample:
         """Smallest key outside the sample; infinite while all nodes are in it."""
         return float(self.keys[self.limit]) if len(self.keys) > self.limit else math.inf
 
-    def added(self, nodes: Nodes, uniforms: Floats, sizes: Floats | None = None) -> "AuditSample":
-        """Sample with more nodes, given a uniform number in (0, 1] and a size for each; None means their masses."""
+    def audited(self, leaf: Nodes, uniforms: Floats, survey: Survey, around: Surroundings) -> "AuditSample":
+        """Sample with the nodes of a leaf; sizes are computed only for those that may be in it.
+
+        A long stream has a low threshold, so these are few: the others have no key below it even with the largest size
+        in the leaf.
+        """
+        may_be_in = None
+        if len(self.keys) > self.limit:
+            largest = self.threshold * around.largest_size_per_mass(survey)
+            with np.errstate(over="ignore", invalid="ignore"):
+                # A little more, for rounding.
+                may_be_in = np.flatnonzero(uniforms < largest * (1.0 + 1e-6) * leaf.mass)
+            if len(may_be_in) == 0:
+                return self
+            uniforms = uniforms[may_be_in]
+        return self.added(leaf, uniforms, around.sizes(leaf, survey, may_be_in), may_be_in)
+
+    def added(
+        self, nodes: Nodes, uniforms: Floats, sizes: Floats | None = None, index: Indices | None = None
+    ) -> "AuditSample":
+        """Sample with more nodes, or those with an index.
+
+        A uniform number in (0, 1] and a size are given for each; None means their masses.
+        """
         sizes = nodes.mass if sizes is None else sizes
         with np.errstate(divide="ignore"):
             keys = uniforms / sizes
@@ -166,8 +242,8 @@ class AuditSample:
         if len(chosen) == 0:
             return self
         chosen = chosen[np.argsort(keys[chosen], kind="stable")[: self.limit + 1]]
-        more = AuditSample(measured(nodes.take(chosen)), keys[chosen], sizes[chosen], self.limit)
-        return self.joined(more)
+        taken = nodes.take(chosen if index is None else index[chosen])
+        return self.joined(AuditSample(measured(taken), keys[chosen], sizes[chosen], self.limit))
 
     def joined(self, *others: "AuditSample") -> "AuditSample":
         """Sample of the data of all of them, with the smallest of their limits."""

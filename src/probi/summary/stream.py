@@ -18,7 +18,7 @@ from probi.coreset.preset import Retained, concat_nonempty, nonempty
 from probi.errors import InputError
 from probi.medians import SPREAD_TOL, certified_medians, measured
 from probi.nodes import Nodes
-from probi.summary.audit import AuditSample, Surroundings
+from probi.summary.audit import AuditSample, Surroundings, Survey
 from probi.summary.buffer import Buffer, Form
 from probi.summary.config import SummaryConfig
 from probi.thinning import NOTHING_LOST, ThinningTotals
@@ -107,7 +107,7 @@ class _Digest(NamedTuple):
     nodes: Nodes
     coreset: Nodes
     totals: Totals
-    distances: Floats
+    survey: Survey
     uniforms: Floats
 
 
@@ -162,8 +162,8 @@ class Stream:
             for digest in _parallel.run(self._digest, pieces, nodes, number, surroundings):
                 totals = totals.plus(digest.totals)
                 _place(levels, 0, digest.coreset)
-                surroundings = surroundings.after(digest.nodes, digest.distances)
-                audit = audit.added(digest.nodes, digest.uniforms, surroundings.sizes(digest.nodes, digest.distances))
+                surroundings = surroundings.after(digest.survey)
+                audit = audit.audited(digest.nodes, digest.uniforms, digest.survey, surroundings)
             self._merge_full_groups(levels, number + pieces[-1][1])
         rest = Buffer.of(nodes[n_leaves * leaf - buffered :], thinning)
         n_digested = self.n_digested + n_leaves * leaf
@@ -221,7 +221,7 @@ class Stream:
         return _Digest(
             nodes=part,
             totals=Totals.of(part),
-            distances=surroundings.distances(part),
+            survey=surroundings.survey(part),
             uniforms=self._uniforms(number + i, len(part)),
             coreset=self._reduce([part], self.key.random(REDUCE, 0, number + i), 0, number + i, *self.key.numbers),
         )
@@ -281,16 +281,16 @@ class Stream:
         if buffered is None:
             return audit
         surroundings = self.surroundings or Surroundings.of(buffered)
-        distances = surroundings.distances(buffered)
-        sizes = surroundings.after(buffered, distances).sizes(buffered, distances)
-        return audit.added(buffered, self._uniforms(self._leaf_number, len(buffered)), sizes)
+        survey = surroundings.survey(buffered)
+        uniforms = self._uniforms(self._leaf_number, len(buffered))
+        return audit.audited(buffered, uniforms, survey, surroundings.after(survey))
 
     def seal_with(self, coreset: Nodes) -> "Stream":
         """The same stream with one coreset for all nodes read; the audit sample must already include the buffer."""
         buffered, surroundings = self.buffered(), self.surroundings
         if buffered is not None:
             surroundings = surroundings or Surroundings.of(buffered)
-            surroundings = surroundings.after(buffered, surroundings.distances(buffered))
+            surroundings = surroundings.after(surroundings.survey(buffered))
         level = max(0, len(self.levels) - 1)
         seal = Seal(self.n_nodes, self._leaf_number + (buffered is not None), level)
         if self.key.height > 0:  # a block, which reads no more nodes

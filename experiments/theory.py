@@ -170,7 +170,6 @@ def _steps(data: Path, records: Records, report: Callable[[str], None]) -> None:
     report("steps of a reduce")
     guarantee = Guarantee(EPSILONS[0], DELTA)
     smallest = probi.one_medians(nodes)[1]
-    index = np.arange(len(nodes))
 
     def bare() -> probi.Nodes:
         return probi.Nodes(nodes.points, nodes.probabilities, nodes.offsets)
@@ -198,12 +197,17 @@ def _steps(data: Path, records: Records, report: Callable[[str], None]) -> None:
         seconds, centers = _best(find)
         records.add(method=method, step="centers", seconds=seconds, quality=probi.expected_cost(places, centers) / best)
     rows, _ = importance._rows([measured(bare())])
-    seconds, (_, _, cells) = _best(
+    seconds, (order, cell_offsets) = _best(
         lambda: importance._cells(
-            rows, nodes.mass, index, 200 * STEPS_K, importance.CELLS_PER_CLUSTER * STEPS_K, np.random.default_rng(0)
+            rows,
+            nodes.mass,
+            len(nodes),
+            200 * STEPS_K,
+            importance.CELLS_PER_CLUSTER * STEPS_K,
+            np.random.default_rng(0),
         )
     )
-    alone = [places.take(np.flatnonzero(cells == cell)) for cell in np.unique(cells)]
+    alone = [places.take(np.sort(part)) for part in np.split(order, cell_offsets[1:-1])]
     in_cells = sum(probi.expected_cost(part, probi.one_medians(_as_one(part))[0]) for part in alone)
     records.add(method="default", step="centers", seconds=seconds, quality=in_cells / best)
     fixed = [(centers, probi.expected_cost(nodes, centers)) for centers in adversaries(nodes, K)]

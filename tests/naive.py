@@ -207,17 +207,52 @@ def cell_costs(rows, masses, cells, n_space):
     return distances, sums
 
 
-def importance(rows, masses, cells, n_space):
-    """Shares of a row in the cost of all, the mass of its cell and the cost of its cell; a cost of 0 is not shared."""
-    distances, sums = cell_costs(rows, masses, cells, n_space)
-    whole = sum(cost for _, cost in sums)
+def importance_shares(masses, distances, cells):
+    """Shares of a row in the cost of all, the mass of its cell and the cost of its cell; a cost of 0 is not shared.
+
+    Given distances to the means of cells.
+    """
+    costs = [sum(masses[i] * distances[i] for i in cell) for cell in cells]
     found = {}
-    for cell, (mass, cost) in zip(cells, sums, strict=True):
+    for cell, cost in zip(cells, costs, strict=True):
         for i in cell:
-            found[i] = masses[i] / (len(cells) * mass)
+            found[i] = masses[i] / (len(cells) * sum(masses[j] for j in cell))
             if cost > 0.0:
-                found[i] += masses[i] * distances[i] * (1.0 / whole + 1.0 / (len(cells) * cost))
+                found[i] += masses[i] * distances[i] * (1.0 / sum(costs) + 1.0 / (len(cells) * cost))
     return found
+
+
+def coreset_factors(masses, distances, cells, size, offset):
+    """Factors of the rows chosen by importance; each cell keeps its mass, if one of its rows is chosen."""
+    shares, order = importance_shares(masses, distances, cells), [i for cell in cells for i in cell]
+    chances = dict(zip(order, capped_chances([shares[i] for i in order], size), strict=True))
+    others = [i for i in order if chances[i] < 1]
+    picked = {others[j] for j in systematic_sample([chances[i] for i in others], Fraction(offset))}
+    factors = {}
+    for cell in cells:
+        rest = sum(Fraction(masses[i]) for i in cell if chances[i] < 1)
+        heavy = sum(Fraction(masses[i]) for i in cell if chances[i] == 1)
+        sampled = sum(Fraction(masses[i]) / chances[i] for i in cell if i in picked)
+        for i in cell:
+            if i in picked:
+                factors[i] = rest / sampled / chances[i]
+            elif chances[i] == 1:
+                factors[i] = 1 if sampled else 1 + rest / heavy
+    return factors
+
+
+def draw_once(masses, size, uniforms):
+    """Distinct rows, one draw from each of equal parts of the mass, and for how many draws each stands."""
+    chances = capped_chances(masses, size)
+    light = [Fraction(m) if chance < 1 else Fraction(0) for m, chance in zip(masses, chances, strict=True)]
+    n_draws = size - sum(chance == 1 for chance in chances) if sum(light) else 0
+    drawn = {}
+    for j in range(n_draws):
+        place = (j + Fraction(uniforms[j])) / n_draws * sum(light)
+        drawn[next(i for i in range(len(light)) if sum(light[: i + 1]) > place)] = 1
+    heavy = {i: masses[i] * n_draws / (sum(light) or 1) for i, chance in enumerate(chances) if chance == 1}
+    most = min(1, n_draws / max(1, sum(heavy.values())))
+    return drawn | {i: max(1, times * most) for i, times in heavy.items()}
 
 
 def distances_to_nearest(points, locations):

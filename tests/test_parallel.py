@@ -437,3 +437,23 @@ def test_without_a_folder_for_the_cache_kernels_are_compiled_all_the_same(tmp_pa
 def test_with_a_folder_for_the_cache_kernels_are_kept_there(tmp_path):
     assert run_python(ONE_COMPUTATION, NUMBA_CACHE_DIR=str(tmp_path)) == "KernelCache [1.0, 0.0]"
     assert list(tmp_path.rglob("*node_moments*.nbc"))
+
+
+# -- memory of intermediate results -------------------------------------------------------------------------------
+
+
+def test_scratch_memory_belongs_to_a_name_and_a_thread():
+    first = _parallel.scratch("a", (30, 2))
+    assert first.shape == (30, 2)
+    assert np.shares_memory(first, _parallel.scratch("a", (7,), np.int32))
+    assert not np.shares_memory(first, _parallel.scratch("b", (30, 2)))
+    others = []
+    thread = threading.Thread(target=lambda: others.append(_parallel.scratch("a", (30, 2))))
+    thread.start()
+    thread.join()
+    assert not np.shares_memory(first, others[0])
+
+
+def test_large_scratch_memory_is_not_kept():
+    shape = (1 + _parallel.MAX_SCRATCH_BYTES // 8,)
+    assert not np.shares_memory(_parallel.scratch("c", shape), _parallel.scratch("c", shape))

@@ -1,17 +1,15 @@
-"""The tree of cuts, the cells it makes, and the walk along its order."""
+"""The tree of cuts, and the cells it makes."""
 
 from dataclasses import dataclass
 
 import naive
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from strategies import points
 
 from probi._kernels import tree
-from probi.solver.problem import capped_probabilities
 
 
 @dataclass
@@ -45,16 +43,22 @@ def grown(rows, used=None, mass=None, max_cells=4):
     m = len(order)
     features, thresholds, firsts = np.empty(2 * m, np.uint64), np.empty(2 * m, np.float64), np.empty(2 * m, np.uint64)
     leaf_of, cell_of = np.full(2 * m, -1, np.int32), np.empty(m, np.int32)
-    n_leaves, n_cells = tree.grow_tree(rows, mass, order, max_cells, features, thresholds, firsts, leaf_of, cell_of)
+    some = rows[order]  # a copy: it is sorted by leaf, like the order
+    n_leaves, n_cells = tree.grow_tree(some, mass, order, max_cells, features, thresholds, firsts, leaf_of, cell_of)
+    assert_array_equal(some, rows[order])
     return Tree(features, thresholds, firsts, leaf_of, cell_of[:n_leaves], n_cells, order, mass)
 
 
 def sorted_by_leaf(made, leaves, used):
-    """Order, offsets of the cells in it, and the cell of each row; -1 where none was named."""
-    cell_offsets, order = np.empty(made.n_cells + 1, np.int64), np.empty(len(used), np.int64)
-    cells = np.full(len(leaves), -1, np.int32)
-    tree.sort_by_leaf(leaves, np.array(used), made.cell_of, cell_offsets, order, cells)
-    return order, cell_offsets, cells
+    """Order of the used rows, and offsets of the cells in it."""
+    cell_offsets, order, mass = (
+        np.empty(made.n_cells + 1, np.int64),
+        np.empty(len(used), np.int64),
+        np.zeros(len(leaves)),
+    )
+    mass[used] = 1.0
+    tree.sort_by_leaf(leaves, mass, made.cell_of, cell_offsets, order)
+    return order, cell_offsets
 
 
 @st.composite
@@ -142,8 +146,8 @@ def test_neighbours_in_the_order_are_close():
 
 
 def test_each_row_goes_down_by_itself():
-    rows = np.random.default_rng(2).normal(size=(203, 3)).astype(np.float64)
-    made = grown(rows, used=np.arange(0, 203, 3))
+    rows = np.random.default_rng(2).normal(size=(503, 3)).astype(np.float64)  # several blocks
+    made = grown(rows, used=np.arange(0, 503, 3))
     leaves = made.leaves(rows)
     for i, row in enumerate(rows):
         node = 0
@@ -168,14 +172,12 @@ def test_each_used_row_is_in_one_cell_and_cells_are_ranges_of_the_order(data, ma
     made = grown(rows, some, mass, max_cells)
     used = sorted({*some, *more.draw(st.lists(st.integers(0, len(rows) - 1)))})
     leaves = made.leaves(rows)
-    order, cell_offsets, cells = sorted_by_leaf(made, leaves, used)
+    order, cell_offsets = sorted_by_leaf(made, leaves, used)
     assert sorted(order.tolist()) == used
     assert (np.diff(leaves[order]) >= 0).all()
     assert (cell_offsets[0], cell_offsets[-1]) == (0, len(used))
     for c in range(made.n_cells):
-        assert_array_equal(cells[order[cell_offsets[c] : cell_offsets[c + 1]]], c)
-    assert_array_equal(cells[used], made.cell_of[leaves[used]])
-    assert (np.delete(cells, used) == -1).all()
+        assert_array_equal(made.cell_of[leaves[order[cell_offsets[c] : cell_offsets[c + 1]]]], c)
 
 
 # -- measuring --------------------------------------------------------------------------------------------------------
@@ -185,17 +187,16 @@ def test_each_used_row_is_in_one_cell_and_cells_are_ranges_of_the_order(data, ma
 def test_distances_and_costs_of_cells_match_the_definition(data, max_cells, has_spreads):
     rows, used, mass = data
     made = grown(rows, used, mass, max_cells)
-    order, cell_offsets, _ = sorted_by_leaf(made, made.leaves(rows), used)
+    order, cell_offsets = sorted_by_leaf(made, made.leaves(rows), used)
     n_space = rows.shape[1] - has_spreads
     masses = np.zeros(len(rows))
     masses[used] = mass
-    distances, sums, costs = np.full(len(rows), -1.0), np.empty(made.n_cells), np.empty(made.n_cells)
+    distances, sums, costs = np.empty(len(used)), np.empty(made.n_cells), np.empty(made.n_cells)
     tree.measure(rows, masses, n_space, order, cell_offsets, distances, sums, costs, 0, made.n_cells)
     cells = [order[cell_offsets[c] : cell_offsets[c + 1]].tolist() for c in range(made.n_cells)]
     expected, by_cell = naive.cell_costs(rows.tolist(), masses.tolist(), cells, n_space)
-    assert_allclose(distances[used], [expected[i] for i in used], rtol=1e-9, atol=1e-9)
+    assert_allclose(distances, [expected[i] for i in order], rtol=1e-9, atol=1e-9)
     assert_allclose(np.stack([sums, costs], axis=1), by_cell, rtol=1e-9, atol=1e-9)
-    assert (np.delete(distances, used) == -1.0).all()
 
 
 def test_far_from_the_origin_distances_are_the_same():
@@ -207,59 +208,3 @@ def test_far_from_the_origin_distances_are_the_same():
         tree.measure(moved, np.ones(40), 2, order, cell_offsets, distances, sums, costs, 0, 1)
         found.append(distances)
     assert_allclose(found[1], found[0], rtol=1e-9)
-
-
-# -- walking ----------------------------------------------------------------------------------------------------------
-
-
-def walked(inclusion, order, offset, n_picks):
-    picked = np.zeros(len(inclusion), bool)
-    tree.systematic_sample(np.array(inclusion, float), np.array(order, np.int64), offset, n_picks, picked)
-    return picked
-
-
-@given(
-    st.lists(st.integers(0, 64), min_size=1, max_size=30), st.integers(0, 63), st.randoms(use_true_random=False)
-)  # fmt: skip
-def test_picks_those_that_systematic_sampling_picks(shares, offset, random):
-    # Multiples of 1/64, so that nothing is rounded; the last share makes the sum whole.
-    shares = [*shares, -sum(shares) % 64]
-    n_picks = sum(shares) // 64
-    order = random.sample(range(len(shares)), len(shares))
-    picked = walked(np.array(shares) / 64, order, offset / 64, n_picks) if n_picks else np.zeros(len(shares), bool)
-    chosen = naive.systematic_sample([shares[i] / 64 for i in order], offset / 64)
-    assert_array_equal(np.flatnonzero(picked), sorted(order[i] for i in chosen))
-    assert picked.sum() == n_picks
-
-
-@given(st.integers(0, 2**32 - 1), st.floats(0.0, 1.0, exclude_max=True))
-def test_picks_exactly_as_many_as_asked_for_and_none_without_a_chance(seed, offset):
-    rng = np.random.default_rng(seed)
-    scores = rng.exponential(size=200) ** 3 * (rng.random(200) < 0.8)
-    size = int(rng.integers(1, 100))
-    kept, inclusion = capped_probabilities(scores, size)
-    n_picks = size - int(kept.sum())
-    picked = walked(inclusion, rng.permutation(200), offset, n_picks)
-    assert picked.sum() == n_picks
-    assert (inclusion[picked] > 0.0).all()
-
-
-@pytest.mark.parametrize("n", [1, 2, 3, 10, 1000])
-def test_rounding_leaves_no_pick_undone(n):
-    # The largest offset plus a whole number is the next whole number: none passes the last one.
-    assert walked(np.ones(n), range(n), np.nextafter(1.0, 0.0), n).all()
-
-
-def test_each_row_is_picked_as_often_as_its_chance_says():
-    # Offsets in the middle of 1,000 equal parts: no chance, but a count that is off by at most one.
-    inclusion = np.array([0.3, 0.0, 0.9, 0.05, 0.75, 1.0])
-    order = [4, 0, 5, 1, 3, 2]
-    counts = sum(walked(inclusion, order, (i + 0.5) / 1000, 3).astype(int) for i in range(1000))
-    assert_allclose(counts, 1000 * inclusion, atol=1)
-    assert counts[1] == 0
-
-
-def test_only_adds_to_what_is_picked_already():
-    picked = np.array([False, True, False, False])
-    tree.systematic_sample(np.array([0.5, 0.0, 0.25, 0.25]), np.array([0, 2, 3]), 0.6, 1, picked)
-    assert_array_equal(picked, [False, True, True, False])

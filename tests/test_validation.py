@@ -296,3 +296,14 @@ def test_the_largest_float32_give_right_distances():
     expected = np.array([[0.0, 2.0], [np.sqrt(2), np.sqrt(2)]]) * float(largest)
     found = probi.expected_distances(some, [[float(largest), 0.0], [-float(largest), 0.0]])
     assert found == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("n", [0, 1, 3000, validation.MAX_SHARED + 1])
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_constant_arrays_are_read_only(value, n):
+    array = validation.constant(value, n)
+    assert_array_equal(array, np.full(n, value))
+    assert array.dtype == np.float64
+    assert array.flags.c_contiguous
+    with pytest.raises(ValueError, match="read-only"):
+        array[:] = 2.0

@@ -14,7 +14,7 @@ from probi._kernels import pull
 from probi._types import Array, Floats, Mask
 from probi.errors import InputError, SolverWarning
 from probi.nodes import GRAIN, Nodes
-from probi.validation import frozen
+from probi.validation import constant, frozen
 
 # Nodes with more coordinates than this are shared by all threads, so that no thread waits for another.
 HUGE = 4 * GRAIN
@@ -86,7 +86,7 @@ def certified_medians(nodes: Nodes, tol: float) -> tuple[Array, Floats, Floats]:
         raise InputError(f"tol is {tol}, but must be positive.")
     if nodes.is_certain:
         # Not stored as a statistic: slices of the nodes would copy their points twice.
-        nothing = frozen(np.zeros(len(nodes)))
+        nothing = constant(0.0, len(nodes))
         return nodes.points, nothing, nothing
     statistic: tuple[Array, Floats, Floats] = nodes.statistic(_STATISTIC.format(tol), lambda: _compute(nodes, tol))
     return statistic

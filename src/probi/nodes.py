@@ -27,6 +27,7 @@ from probi.validation import (
     check_points,
     check_probabilities,
     concat_ids,
+    constant,
     equal_probabilities,
     frozen,
     largest_magnitude,
@@ -158,12 +159,12 @@ class Nodes:
     @cached_property
     def weights(self) -> Floats:
         """How many nodes each one represents, (n_nodes,)."""
-        return frozen(np.ones(len(self)))
+        return constant(1.0, len(self))
 
     @cached_property
     def total_probabilities(self) -> Floats:
         """Sum of the probabilities of each node, (n_nodes,)."""
-        return frozen(np.ones(len(self)))
+        return constant(1.0, len(self))
 
     # -- other ways to make them ------------------------------------------------------------------------------------
 
@@ -666,7 +667,7 @@ class Nodes:
             sizes = np.diff(self.offsets)[chosen]
             offsets = np.concatenate([[0], np.cumsum(sizes)])
             rows = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], sizes)
-        points = frozen(self.points[rows])
+        points = frozen(self.points.take(rows, axis=0))
         return self._some(
             lambda array: frozen(array[chosen]),
             lambda array: frozen(array[rows]),

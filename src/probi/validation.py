@@ -72,6 +72,21 @@ def frozen(array: Array) -> Array:
     return view
 
 
+# Longer constant arrays are made anew.
+MAX_SHARED = 1 << 17
+_shared: dict[float, Array] = {}
+
+
+def constant(value: float, n: int) -> Array:
+    """Read-only array of n times the same number; short ones share their memory, which takes no time to write."""
+    if n > MAX_SHARED:
+        return frozen(np.full(n, value))
+    shared = _shared.get(value)
+    if shared is None or len(shared) < n:
+        shared = _shared[value] = frozen(np.full(1 << max(10, n.bit_length()), value))
+    return shared[:n]
+
+
 def as_array(values: Any, name: str) -> Array:
     """Return an array of whatever dtype; ragged lists and masked values are refused."""
     # Not np.ma: that would import it, and whoever has such an array has imported it.
@@ -295,7 +310,7 @@ def equal_probabilities(offsets: Array, dtype: Any) -> Array:
 def as_weights(weights: Any, n_nodes: int) -> Array:
     """Return checked, frozen weights; ones where there are none."""
     if weights is None:
-        return frozen(np.ones(n_nodes))
+        return constant(1.0, n_nodes)
     array = as_floats(weights, "weights", 1, np.float64)
     check_weights(array, n_nodes)
     return frozen(array)

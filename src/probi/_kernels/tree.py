@@ -1,4 +1,4 @@
-"""A tree of cuts through rows: compact cells, an order in which neighbours are close, and a systematic sample."""
+"""A tree of cuts through rows: compact cells, and an order in which neighbours are close."""
 
 import numpy as np
 
@@ -7,21 +7,14 @@ from probi._kernels._compile import kernel, part
 # Bins of the histogram that determines where a cell is cut.
 N_BINS = 32
 
+# Rows that descend at once, and steps after which those that have arrived drop out.
+BLOCK, STEPS = 128, 4
+
 # Rows per leaf at which the tree stops growing; with two, half of the leaves hold one.
 LEAF = 2
 
 # Rows that decide along which feature a cell is cut further: only the order depends on it.
 N_SURVEYED = 32
-
-
-@kernel
-def largest_deviation(medians, base, start, stop):
-    """Largest absolute coordinate of rows start:stop, relative to ``base`` (d,)."""
-    largest = 0.0
-    for row in range(start, stop):
-        for f in range(medians.shape[1]):
-            largest = max(largest, abs(np.float64(medians[row, f]) - base[f]))
-    return largest
 
 
 @kernel
@@ -64,11 +57,11 @@ def grow(rows, mass, order, max_cells, features, thresholds, firsts, leaf_of, ce
     the sum of distances that needs no second pass over the rows. Cells are cut where two groups are farthest apart,
     which also separates a few distant rows; inside a cell only an order is needed, so cuts are at the mean.
 
-    IN   rows (n, d), mass (n_used,) of the rows in ``order``, max_cells
-    INOUT order (n_used,): row indices, sorted by leaf
-    OUT  features, thresholds, firsts (2 n_used,): rows of a tree node with a value of at most the threshold go to its
-         first child, the others to the next one; a leaf is its own first child and has an infinite threshold.
-         leaf_of (2 n_used,): number of a leaf, from left to right; cell_of (n_used,): cell of each leaf
+    IN   max_cells
+    INOUT rows (m, d), mass (m,), order (m,): sorted by leaf; ``order`` holds the numbers of the rows
+    OUT  features, thresholds, firsts (2 m,): rows of a tree node with a value of at most the threshold go to its first
+         child, the others to the next one; a leaf is its own first child and has an infinite threshold.
+         leaf_of (2 m,): number of a leaf, from left to right; cell_of (m,): cell of each leaf
     RETURN numbers of leaves and of cells
     """
     d, m = rows.shape[1], order.shape[0]
@@ -78,7 +71,7 @@ def grow(rows, mass, order, max_cells, features, thresholds, firsts, leaf_of, ce
     starts[0], stops[0], cells[0] = 0, m, 0
     for node in range(2 * m):
         features[node], thresholds[node], firsts[node] = 0, np.inf, node
-    costs[0], widest[0] = _survey(rows, mass, order, sums, squares, 0, m, 1)
+    costs[0], widest[0] = _survey(rows, mass, sums, squares, 0, m, 1)
     n_nodes, n_cells = 1, 1
     while n_cells < max_cells:
         worst = 0
@@ -88,14 +81,14 @@ def grow(rows, mass, order, max_cells, features, thresholds, firsts, leaf_of, ce
         if costs[worst] <= 0.0:
             break
         node = cells[worst]
-        threshold = _farthest_apart(rows, mass, order, bins, widest[worst], starts[node], stops[node])
+        threshold = _farthest_apart(rows, mass, bins, widest[worst], starts[node], stops[node])
         if not _cut(rows, mass, order, widest[worst], threshold, node, n_nodes, starts, stops):
             costs[worst] = 0.0
             continue
         features[node], thresholds[node], firsts[node] = widest[worst], threshold, n_nodes
         cells[worst], cells[n_cells] = n_nodes, n_nodes + 1
         for c in (worst, n_cells):
-            costs[c], widest[c] = _survey(rows, mass, order, sums, squares, starts[cells[c]], stops[cells[c]], 1)
+            costs[c], widest[c] = _survey(rows, mass, sums, squares, starts[cells[c]], stops[cells[c]], 1)
         n_nodes += 2
         n_cells += 1
     is_cell = np.zeros(2 * m, np.bool_)
@@ -109,7 +102,7 @@ def grow(rows, mass, order, max_cells, features, thresholds, firsts, leaf_of, ce
             size = stops[node] - starts[node]
             if size > LEAF:
                 step = 1 + size // N_SURVEYED
-                cost, feature = _survey(rows, mass, order, sums, squares, starts[node], stops[node], step)
+                cost, feature = _survey(rows, mass, sums, squares, starts[node], stops[node], step)
                 threshold = sums[feature]
                 if cost > 0.0 and _cut(rows, mass, order, feature, threshold, node, n_nodes, starts, stops):
                     features[node], thresholds[node], firsts[node] = feature, threshold, n_nodes
@@ -123,29 +116,27 @@ grow_tree = kernel(grow)
 
 
 @part
-def _survey(rows, mass, order, sums, squares, start, stop, step):
-    """Cost of order[start:stop], and the feature in which it varies most, by each ``step``-th row.
+def _survey(rows, mass, sums, squares, start, stop, step):
+    """Cost of rows start:stop, and the feature in which it varies most, by each ``step``-th row.
 
     OUT  sums (d,): the mean; squares (d,): mass times variance
     """
-    d = rows.shape[1]
+    d, first, total = rows.shape[1], rows[start], 0.0
     for f in range(d):
         sums[f] = 0.0
         squares[f] = 0.0
-    first = order[start]
-    total = 0.0
     for i in range(start, stop, step):
-        row, weight = order[i], mass[i]
+        row, weight = rows[i], mass[i]
         total += weight
         for f in range(d):
             # Relative to one of them: far from the origin squares would lose the differences.
-            difference = np.float64(rows[row, f]) - np.float64(rows[first, f])
+            difference = row[f] - first[f]
             sums[f] += weight * difference
             squares[f] += weight * difference * difference
     widest, whole = 0, 0.0
     for f in range(d):
         squares[f] = max(0.0, squares[f] - sums[f] * sums[f] / total)
-        sums[f] = rows[first, f] + sums[f] / total
+        sums[f] = first[f] + sums[f] / total
         whole += squares[f]
         if squares[f] > squares[widest]:
             widest = f
@@ -153,30 +144,30 @@ def _survey(rows, mass, order, sums, squares, start, stop, step):
 
 
 @part
-def _farthest_apart(rows, mass, order, bins, feature, start, stop):
-    """Value at which order[start:stop] falls into the two parts with the largest variance between them (Otsu).
+def _farthest_apart(rows, mass, bins, feature, start, stop):
+    """Value at which rows start:stop fall into the two parts with the largest variance between them (Otsu).
 
     It lies halfway between them: a row that descends later and lies in the gap goes to the nearer one.
     """
-    low, high = rows[order[start], feature], rows[order[start], feature]
+    low, high = rows[start, feature], rows[start, feature]
     for i in range(start, stop):
-        low = min(low, rows[order[i], feature])
-        high = max(high, rows[order[i], feature])
+        low = min(low, rows[i, feature])
+        high = max(high, rows[i, feature])
     for b in range(N_BINS):
         bins[0, b] = 0.0
         bins[1, b] = 0.0
         bins[2, b] = low
-    scale = N_BINS / max(np.float64(high) - np.float64(low), 1e-300)
+    scale = N_BINS / max(high - low, 1e-300)
     weight, moment = 0.0, 0.0
     for i in range(start, stop):
-        above = np.float64(rows[order[i], feature]) - np.float64(low)
+        above = rows[i, feature] - low
         b = min(N_BINS - 1, int(above * scale))
         bins[0, b] += mass[i]
         bins[1, b] += mass[i] * above
-        bins[2, b] = max(bins[2, b], np.float64(rows[order[i], feature]))
+        bins[2, b] = max(bins[2, b], rows[i, feature])
         weight += mass[i]
         moment += mass[i] * above
-    best, threshold, top = -1.0, low, np.float64(low)
+    best, threshold, top = -1.0, low, low
     left, left_moment = 0.0, 0.0
     for b in range(N_BINS - 1):
         left += bins[0, b]
@@ -189,8 +180,8 @@ def _farthest_apart(rows, mass, order, bins, feature, start, stop):
                 best, threshold = left * right * gap * gap, top
     following = high
     for i in range(start, stop):
-        if rows[order[i], feature] > threshold:
-            following = min(following, rows[order[i], feature])
+        if rows[i, feature] > threshold:
+            following = min(following, rows[i, feature])
     middle = 0.5 * threshold + 0.5 * following
     return middle if middle < following else threshold
 
@@ -198,14 +189,15 @@ def _farthest_apart(rows, mass, order, bins, feature, start, stop):
 @part
 def _cut(rows, mass, order, feature, threshold, node, new, starts, stops):
     """Sort the rows of a tree node into two new ones, by value; False if one of them would be empty."""
-    i, j = starts[node], stops[node] - 1
-    while i <= j:
-        if rows[order[i], feature] <= threshold:
-            i += 1
-        else:
-            order[i], order[j] = order[j], order[i]
-            mass[i], mass[j] = mass[j], mass[i]
-            j -= 1
+    i = starts[node]
+    # Rows are swapped whether they have to or not: no branch to guess wrong.
+    for j in range(starts[node], stops[node]):
+        below = rows[j, feature] <= threshold
+        for f in range(rows.shape[1]):
+            rows[i, f], rows[j, f] = rows[j, f], rows[i, f]
+        order[i], order[j] = order[j], order[i]
+        mass[i], mass[j] = mass[j], mass[i]
+        i += below
     starts[new], stops[new] = starts[node], i
     starts[new + 1], stops[new + 1] = i, stops[node]
     return starts[node] < i < stops[node]
@@ -235,48 +227,49 @@ def _number_leaves(firsts, is_cell, leaf_of, cell_of):
 
 @kernel
 def descend(rows, features, thresholds, firsts, leaf_of, leaves, start, stop):
-    """Leaf of rows start:stop, four rows at once: each step waits for memory, and none for a branch.
+    """Leaf of rows start:stop, a block of rows at once: each step waits for memory, and none for a branch.
 
     IN   features, firsts: unsigned, which saves the test for negative indices: 49 -> 18 ns per row in 3-D
     OUT  leaves (n,)
     """
-    last = stop - 1
-    for row in range(start, stop, 4):
-        # A tile past the end repeats the last row.
-        r0, r1 = np.uint64(row), np.uint64(min(row + 1, last))
-        r2, r3 = np.uint64(min(row + 2, last)), np.uint64(min(row + 3, last))
-        at0 = at1 = at2 = at3 = np.uint64(0)
-        while True:
-            next0 = firsts[at0] + np.uint64(rows[r0, features[at0]] > thresholds[at0])
-            next1 = firsts[at1] + np.uint64(rows[r1, features[at1]] > thresholds[at1])
-            next2 = firsts[at2] + np.uint64(rows[r2, features[at2]] > thresholds[at2])
-            next3 = firsts[at3] + np.uint64(rows[r3, features[at3]] > thresholds[at3])
-            if next0 == at0 and next1 == at1 and next2 == at2 and next3 == at3:
-                break
-            at0, at1, at2, at3 = next0, next1, next2, next3
-        leaves[r0], leaves[r1], leaves[r2], leaves[r3] = leaf_of[at0], leaf_of[at1], leaf_of[at2], leaf_of[at3]
+    at, left = np.empty(BLOCK, np.uint64), np.empty(BLOCK, np.uint64)
+    for first in range(start, stop, BLOCK):
+        n = min(BLOCK, stop - first)
+        for i in range(n):
+            at[i], left[i] = 0, first + i
+        while n > 0:
+            for _ in range(STEPS):
+                for i in range(n):
+                    node = at[i]
+                    at[i] = firsts[node] + np.uint64(rows[left[i], features[node]] > thresholds[node])
+            n_left = 0
+            for i in range(n):
+                node, row = at[i], left[i]
+                leaves[row] = leaf_of[node]
+                at[n_left], left[n_left] = node, row
+                n_left += firsts[node] != node
+            n = n_left
 
 
 @kernel
-def sort_by_leaf(leaves, used, cell_of, cell_offsets, order, cells):
-    """Sort the used rows by leaf, and find the cell of each.
+def sort_by_leaf(leaves, mass, cell_of, cell_offsets, order):
+    """Sort the rows that have mass by leaf.
 
-    IN   leaves (n,), used (n_used,) row numbers, cell_of (n_leaves,)
-    OUT  cell_offsets (n_cells + 1,): cell c owns order[cell_offsets[c]:cell_offsets[c + 1]];
-         order (n_used,); cells (n,)
+    IN   leaves (n,), mass (n,), cell_of (n_leaves,)
+    OUT  cell_offsets (n_cells + 1,): cell c owns order[cell_offsets[c]:cell_offsets[c + 1]]; order (n_used,)
     """
     positions = np.zeros(cell_of.shape[0] + 1, np.int64)
-    for i in range(used.shape[0]):
-        positions[leaves[used[i]] + 1] += 1
+    for row in range(leaves.shape[0]):
+        positions[np.uint64(leaves[row]) + np.uint64(1)] += mass[row] > 0.0
     for leaf in range(cell_of.shape[0]):
         positions[leaf + 1] += positions[leaf]
         cell_offsets[cell_of[leaf] + 1] = positions[leaf + 1]
     cell_offsets[0] = 0
-    for i in range(used.shape[0]):
-        leaf = leaves[used[i]]
-        order[positions[leaf]] = used[i]
-        positions[leaf] += 1
-        cells[used[i]] = cell_of[leaf]
+    for row in range(leaves.shape[0]):
+        if mass[row] > 0.0:
+            own = np.uint64(leaves[row])
+            order[np.uint64(positions[own])] = row
+            positions[own] += 1
 
 
 @kernel
@@ -284,62 +277,29 @@ def measure(rows, mass, n_space, order, cell_offsets, distances, masses, costs, 
     """Distance of each row to the mean of its cell, and the sums over cells start:stop.
 
     IN   n_space: leading features of the space; a further one is a spread, which a center at the mean does not reduce
-    OUT  distances (n,); masses, costs (n_cells,)
+    OUT  distances (n_used,), in the order; masses, costs (n_cells,)
     """
     mean = np.empty(n_space)
     for c in range(start, stop):
-        first, total, cost = order[cell_offsets[c]], 0.0, 0.0
+        first, total, cost = np.uint64(order[cell_offsets[c]]), 0.0, 0.0
         for f in range(n_space):
             mean[f] = 0.0
         for i in range(cell_offsets[c], cell_offsets[c + 1]):
-            row, weight = order[i], mass[order[i]]
+            row = np.uint64(order[i])
+            weight = mass[row]
             total += weight
             for f in range(n_space):
                 mean[f] += weight * (np.float64(rows[row, f]) - np.float64(rows[first, f]))
         for f in range(n_space):
             mean[f] = rows[first, f] + mean[f] / total
         for i in range(cell_offsets[c], cell_offsets[c + 1]):
-            row = order[i]
+            row = np.uint64(order[i])
             squared = 0.0
             for f in range(n_space):
                 difference = rows[row, f] - mean[f]
                 squared += difference * difference
             for f in range(n_space, rows.shape[1]):
                 squared += np.float64(rows[row, f]) * np.float64(rows[row, f])
-            distances[row] = np.sqrt(squared)
-            cost += mass[row] * distances[row]
+            distances[i] = np.sqrt(squared)
+            cost += mass[row] * distances[i]
         masses[c], costs[c] = total, cost
-
-
-@kernel
-def importance(mass, distances, cells, by_mass, by_cost, scores, start, stop):
-    """Importance of rows start:stop: mass times (by_mass + by_cost times the distance), both of the row's cell.
-
-    OUT  scores (n,)
-    """
-    for row in range(start, stop):
-        scores[row] = mass[row] * (by_mass[cells[row]] + by_cost[cells[row]] * distances[row])
-
-
-@kernel
-def systematic_sample(inclusion, order, offset, n_picks, picked):
-    """Systematic sampling: pick the rows at which the running sum of ``inclusion`` passes offset, offset + 1, ...
-
-    IN   inclusion (n,): probabilities that sum to n_picks, none above 1; order (n_used,); offset in [0, 1)
-    OUT  picked (n,) bool: true for exactly n_picks more rows
-    """
-    total = 0.0
-    for i in range(order.shape[0]):
-        total += inclusion[order[i]]
-    step = total / n_picks
-    passed, n_picked = 0.0, 0
-    for i in range(order.shape[0]):
-        passed += inclusion[order[i]]
-        if n_picked < n_picks and passed > (offset + n_picked) * step:
-            picked[order[i]] = True
-            n_picked += 1
-    for i in range(order.shape[0]):
-        # Rounding may miss the last pick.
-        if n_picked < n_picks and inclusion[order[i]] > 0.0 and not picked[order[i]]:
-            picked[order[i]] = True
-            n_picked += 1

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probi import _parallel
-from probi._kernels import tree as kernels
+from probi._kernels import sampling, tree
 from probi.coreset.preset import Preset
 from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import GRAIN, Nodes
-from probi.solver.problem import capped_probabilities, draw
+from probi.validation import largest_magnitude
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -62,23 +62,25 @@ def reduce(parts: Sequence[Nodes], size: int, n_clusters: int, rng: np.random.Ge
     the own cell, as for sensitivities (Feldman and Langberg). Nodes that would be chosen more than once are kept as
     they are. Only the chosen nodes are concatenated: the realizations of all would take as much memory again.
     """
-    mass = np.concatenate([part.mass for part in parts])
-    used = np.flatnonzero(mass > 0.0)
-    if len(used) <= size:
+    mass = parts[0].mass if len(parts) == 1 else np.concatenate([part.mass for part in parts])
+    n_used = int(np.count_nonzero(mass))
+    if n_used <= size:
         nodes = Nodes.concat(parts)
-        return nodes if len(used) == len(nodes) else nodes.take(used)
+        return nodes if n_used == len(nodes) else nodes.take(np.flatnonzero(mass))
     rows, n_columns = _rows(parts)
     n_cells = max(1, min(CELLS_PER_CLUSTER * n_clusters, size // PICKS_PER_CELL))
-    order, cell_offsets, cells = _cells(rows, mass, used, size, n_cells, rng)
-    scores = _importance(rows, mass, n_columns, order, cell_offsets, cells)
-    kept, inclusion = capped_probabilities(scores, size)
-    picked = kept.copy()
-    if kept.sum() < size:
-        kernels.systematic_sample(inclusion, order, rng.random(), size - int(kept.sum()), picked)
-    chosen = np.flatnonzero(picked)
-    rest: Floats = np.bincount(cells, np.where(kept, 0.0, mass), len(cell_offsets) - 1).astype(np.float64, copy=False)
-    factors = _factors(mass[chosen], cells[chosen], kept[chosen], inclusion[chosen], rest)
-    return _take(parts, chosen, factors)
+    order, cell_offsets = _cells(rows, mass, n_used, size, n_cells, rng)
+    n_cells = len(cell_offsets) - 1
+    distances, masses, costs = _parallel.scratch("distances", order.shape), np.empty(n_cells), np.empty(n_cells)
+    pieces = _parallel.ranges(n_cells, max(1, n_cells * GRAIN // rows.size))
+    _parallel.run(tree.measure, pieces, rows, mass, n_columns, order, cell_offsets, distances, masses, costs)
+    work = [_parallel.scratch(name, order.shape) for name in ("weights", "scores", "picks")]
+    factors, chosen = _parallel.scratch("factors", mass.shape), np.empty(size + 1, np.int64)
+    n_chosen = sampling.choose(
+        order, cell_offsets, mass, distances, masses, costs, size, rng.random(), *work, factors, chosen
+    )
+    chosen = chosen[:n_chosen]
+    return _take(parts, chosen, factors[chosen])
 
 
 def _take(parts: Sequence[Nodes], chosen: Indices, factors: Floats) -> Nodes:
@@ -89,7 +91,7 @@ def _take(parts: Sequence[Nodes], chosen: Indices, factors: Floats) -> Nodes:
     for part, start, first, last in zip(parts, offsets, at, at[1:], strict=False):
         if first < last:
             index = chosen[first:last] - start
-            taken.append(part.take(index).with_weights(part.weights[index] * factors[first:last]))
+            taken.append(part._taken(index).with_weights(part.weights[index] * factors[first:last]))
     return Nodes.concat(taken)
 
 
@@ -111,25 +113,22 @@ def _rows(parts: Sequence[Nodes]) -> tuple[Floats, int]:
     ]  # every step-th node of all parts
     base = np.median(np.concatenate(typical).astype(np.float64), axis=0)
     tasks = [(i, a, b) for i, part in enumerate(parts) for a, b in _parallel.ranges(len(part), 1 + GRAIN // d)]
-    largest = max(float(spreads.max()) for _, spreads, _ in statistics if len(spreads))
-
-    def deviation(start: int, stop: int) -> float:
-        return max(float(kernels.largest_deviation(statistics[i][0], base, a, b)) for i, a, b in tasks[start:stop])
-
     pieces = _parallel.ranges(len(tasks), 1)
-    largest = max(largest, *_parallel.run(deviation, pieces))
+    largest = max(largest_magnitude(medians) for medians, _, _ in statistics) + float(np.abs(base).max())
+    largest = max(largest, *(float(spreads.max()) for _, spreads, _ in statistics if len(spreads)))
     # A power of two: scaled data gives scaled rows, to the bit.
     scale = 2.0 ** -np.frexp(largest)[1] if largest > 0.0 else 1.0
     n_columns = d if d <= WIDE else N_PROJECTED
-    rows = np.empty((n, n_columns if all(part.is_certain for part in parts) else n_columns + 1))
+    width = n_columns if all(part.is_certain for part in parts) else n_columns + 1
+    rows: Floats = _parallel.scratch("rows", (n, width))
 
     def fill(start: int, stop: int) -> None:
         for i, a, b in tasks[start:stop]:
             (medians, spreads, _), of_part = statistics[i], rows[offsets[i] : offsets[i + 1]]
             if d <= WIDE:
-                kernels.make_rows(medians, spreads, base, scale, of_part, a, b)
+                tree.make_rows(medians, spreads, base, scale, of_part, a, b)
             else:
-                kernels.project_rows(medians, spreads, base, scale, *_projection(d), n_columns, of_part, a, b)
+                tree.project_rows(medians, spreads, base, scale, *_projection(d), n_columns, of_part, a, b)
 
     _parallel.run(fill, pieces)
     return rows, n_columns
@@ -149,80 +148,25 @@ def _projection(n_features: int) -> tuple[NDArray[np.int64], Floats]:
 
 
 def _cells(
-    rows: Floats, mass: Floats, used: Indices, sample_size: int, max_cells: int, rng: np.random.Generator
-) -> tuple[Indices, Indices, NDArray[np.int32]]:
-    """Order of the rows in which neighbors are close, offsets of the cells in it, and the cell of each row.
+    rows: Floats, mass: Floats, n_used: int, sample_size: int, max_cells: int, rng: np.random.Generator
+) -> tuple[Indices, Indices]:
+    """Order of the used rows in which neighbors are close, and offsets of the cells in it.
 
     The tree is grown over a sample of the rows, drawn by mass but each at most once, so that a huge mass does not fill
     it. All rows descend the tree.
     """
-    drawn, times = _draw_once(mass[used], sample_size, rng)
-    some, m = used[drawn], len(drawn)
+    drawn, times = np.empty(sample_size, np.int64), np.empty(sample_size)
+    m = sampling.draw_once(mass, sample_size, rng.random(sample_size), drawn, times)
+    # A copy of the sample: its rows are looked at again and again, and take less of the cache.
+    some, times = rows.take(drawn[:m], axis=0), times[:m]
     features, thresholds, firsts = np.empty(2 * m, np.uint64), np.empty(2 * m), np.empty(2 * m, np.uint64)
-    leaf_of, cell_of, leaves = np.empty(2 * m, np.int32), np.empty(m, np.int32), np.empty(len(rows), np.int32)
-    n_leaves, n_cells = kernels.grow_tree(rows, times, some, max_cells, features, thresholds, firsts, leaf_of, cell_of)
-    pieces = _parallel.ranges(len(rows), ROWS_PER_TASK)
-    _parallel.run(kernels.descend, pieces, rows, features, thresholds, firsts, leaf_of, leaves)
-    cell_offsets, order, cells = (
-        np.empty(n_cells + 1, np.int64),
-        np.empty(len(used), np.int64),
-        np.zeros(len(rows), np.int32),
+    leaf_of, cell_of = np.empty(2 * m, np.int32), np.empty(m, np.int32)
+    leaves = _parallel.scratch("leaves", (len(rows),), np.int32)
+    n_leaves, n_cells = tree.grow_tree(
+        some, times, np.arange(m), max_cells, features, thresholds, firsts, leaf_of, cell_of
     )
-    kernels.sort_by_leaf(leaves, used, cell_of[:n_leaves], cell_offsets, order, cells)
-    return order, cell_offsets, cells
-
-
-def _draw_once(mass: Floats, n: int, rng: np.random.Generator) -> tuple[Indices, Floats]:
-    """Draw about ``n`` distinct indices by mass, in ascending order; also how many draws each stands for.
-
-    Those drawn with certainty stand for their mass, but all of them together for no more than the others.
-    """
-    kept, inclusion = capped_probabilities(mass, n)
-    n_draws = n - int(kept.sum())
-    times = np.where(kept, 1.0, 0.0)
-    if n_draws and inclusion.any():
-        strata = (np.arange(n_draws) + rng.random(n_draws)) / n_draws
-        times[draw(inclusion, strata)] = 1.0
-        heavy = mass[kept] / mass[~kept].sum() * n_draws
-        times[kept] = np.maximum(1.0, heavy * min(1.0, n_draws / max(heavy.sum(), 1.0)))
-    drawn = np.flatnonzero(times)
-    return drawn, times[drawn]
-
-
-def _importance(
-    rows: Floats, mass: Floats, n_space: int, order: Indices, cell_offsets: Indices, cells: NDArray[np.int32]
-) -> Floats:
-    """Importance of each node, to which its inclusion probability is proportional."""
-    n_cells = len(cell_offsets) - 1
-    distances, masses, costs = np.zeros(len(rows)), np.empty(n_cells), np.empty(n_cells)
-    pieces = _parallel.ranges(n_cells, max(1, n_cells * GRAIN // rows.size))
-    _parallel.run(kernels.measure, pieces, rows, mass, n_space, order, cell_offsets, distances, masses, costs)
-    by_cost = np.zeros(n_cells)
-    # A cell without cost (all nodes at one point) has none to share.
-    costly = costs > 0.0
-    if costly.any():
-        by_cost[costly] = 1.0 / costs.sum() + 1.0 / (n_cells * costs[costly])
-    by_mass = 1.0 / (n_cells * masses)
-    scores = np.empty(len(rows))
     pieces = _parallel.ranges(len(rows), ROWS_PER_TASK)
-    _parallel.run(kernels.importance, pieces, mass, distances, cells, by_mass, by_cost, scores)
-    return scores
-
-
-def _factors(
-    mass: Floats, cells: NDArray[np.int32], kept: NDArray[np.bool_], inclusion: Floats, rest: Floats
-) -> Floats:
-    """Factors for the weights of the chosen nodes, so that each cell keeps its mass.
-
-    Kept nodes stand for themselves, the others for the rest of the cell; if none of them was chosen, the kept ones
-    share it. The rest is summed separately: as a difference it would vanish next to one huge mass.
-    """
-    factors = np.ones(len(mass))
-    factors[~kept] = 1.0 / inclusion[~kept]
-    heavy = np.bincount(cells[kept], mass[kept], minlength=len(rest))
-    sampled = np.bincount(cells[~kept], mass[~kept] * factors[~kept], minlength=len(rest))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        for_sampled = rest / sampled
-        for_kept = np.where(sampled > 0.0, 1.0, 1.0 + rest / heavy)
-    factors *= np.where(kept, for_kept[cells], for_sampled[cells])
-    return factors
+    _parallel.run(tree.descend, pieces, rows, features, thresholds, firsts, leaf_of, leaves)
+    cell_offsets, order = np.empty(n_cells + 1, np.int64), _parallel.scratch("order", (n_used,), np.int64)
+    tree.sort_by_leaf(leaves, mass, cell_of[:n_leaves], cell_offsets, order)
+    return order, cell_offsets

@@ -42,8 +42,10 @@ class Totals(NamedTuple):
     @classmethod
     def of(cls, nodes: Nodes) -> "Totals":
         """Sums over some nodes."""
-        _, spreads, lower = certified_medians(nodes, SPREAD_TOL)
         mass = nodes.mass
+        if nodes.is_certain:
+            return cls(float(mass.sum()))
+        _, spreads, lower = certified_medians(nodes, SPREAD_TOL)
         return cls(float(mass.sum()), float((mass * spreads).sum()), float((mass * lower).sum()))
 
     def plus(self, other: "Totals") -> "Totals":
@@ -231,7 +233,8 @@ class Stream:
 
     def _uniforms(self, leaf_number: int, n: int) -> Floats:
         """Random numbers in (0, 1] for the first n nodes of a leaf."""
-        return 1.0 - self.key.random(AUDIT, leaf_number).random(n)
+        uniforms = self.key.random(AUDIT, leaf_number).random(n)
+        return np.subtract(1.0, uniforms, out=uniforms)
 
     def _merge_full_groups(self, levels: list[list[Nodes]], n_leaves: int) -> None:
         """Reduce every group of fan_in coresets of a level to one of the next level."""

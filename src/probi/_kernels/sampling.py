@@ -1,0 +1,144 @@
+"""Samples of rows: distinct ones by mass for a tree, and the coreset, by importance and along the tree's order."""
+
+import numpy as np
+
+from probi._kernels._compile import kernel, part
+
+
+@part
+def cap(scores, size):
+    """Which scores are certain to be chosen if ``size`` of them are chosen with probabilities proportional to scores.
+
+    As ``probi.solver.problem.capped_probabilities``, without arrays.
+
+    RETURN limit: scores of at least this are certain; how many these are; sum of the others, 0 if none is chosen
+    """
+    limit, n_certain, total = np.inf, 0, scores.sum()
+    while n_certain < size and total > 0.0:
+        lower = total / (size - n_certain)
+        n_above, rest = 0, 0.0
+        for i in range(scores.shape[0]):
+            above = scores[i] >= lower
+            n_above += above
+            rest += 0.0 if above else scores[i]
+        if n_above <= n_certain:
+            return limit, n_certain, total
+        limit, n_certain, total = lower, n_above, rest
+    return limit, n_certain, 0.0
+
+
+@kernel
+def draw_once(mass, size, uniforms, drawn, times):
+    """Draw about ``size`` distinct rows by mass, in ascending order.
+
+    IN   mass (n,); uniforms (size,) in [0, 1): one draw from each of equal parts of the mass
+    OUT  drawn (size,): rows; times (size,): how many draws each stands for. Rows that are certain stand for their mass,
+         but all of them together for no more than the others.
+    RETURN number of rows drawn
+    """
+    limit, n_certain, total = cap(mass, size)
+    n_draws = size - n_certain if total > 0.0 else 0
+    heavy = 0.0
+    for row in range(mass.shape[0]):
+        heavy += mass[row] if mass[row] >= limit else 0.0
+    per_mass = n_draws / total if n_draws > 0 else 0.0
+    per_heavy_mass = per_mass * min(1.0, n_draws / max(heavy * per_mass, 1.0))
+    passed, draw, n = 0.0, 0, 0
+    for row in range(mass.shape[0]):
+        if mass[row] >= limit:
+            drawn[n], times[n] = row, max(1.0, mass[row] * per_heavy_mass)
+            n += 1
+            continue
+        passed += mass[row] * per_mass
+        first = draw
+        while draw < n_draws and draw + uniforms[draw] < passed:
+            draw += 1
+        if draw > first:
+            drawn[n], times[n] = row, 1.0
+            n += 1
+    return n
+
+
+@kernel
+def choose(order, cell_offsets, mass, distances, masses, costs, size, offset, weights, scores, picks, factors, chosen):
+    """Choose ``size`` rows by importance, so that each cell keeps its mass.
+
+    The importance of a row is a sum of three shares: of the total cost, of the mass of its cell and of the cost of its
+    cell. Rows that would be chosen more than once are certain; of the others a systematic sample is drawn along the
+    order.
+
+    IN   order (n_used,), cell_offsets (n_cells + 1,), mass (n,); distances (n_used,), in the order, masses and costs
+         (n_cells,) from ``measure``; offset in [0, 1)
+    OUT  weights, scores, picks (n_used,), in the order: masses, importance, factors
+         factors (n,): what the weights of the chosen rows are multiplied by, 0 for the others
+         chosen (size + 1,): the chosen rows, in ascending order
+    RETURN how many are chosen
+    """
+    factors.fill(0.0)
+    picks.fill(0.0)
+    whole, n_cells = costs.sum(), masses.shape[0]
+    for c in range(n_cells):
+        by_mass = 1.0 / (n_cells * masses[c])
+        # A cell without cost (all rows at one point) has none to share.
+        by_cost = 1.0 / whole + 1.0 / (n_cells * costs[c]) if costs[c] > 0.0 else 0.0
+        for i in range(cell_offsets[c], cell_offsets[c + 1]):
+            weights[i] = mass[np.uint64(order[i])]
+            scores[i] = weights[i] * (by_mass + by_cost * distances[i])
+    limit, n_certain, total = cap(scores, size)
+    if total > 0.0:
+        systematic_sample(scores, limit, total, size - n_certain, offset, picks)
+    for c in range(n_cells):
+        calibrate(weights, scores, limit, picks, cell_offsets[c], cell_offsets[c + 1])
+    for i in range(order.shape[0]):
+        if picks[i] > 0.0:
+            factors[np.uint64(order[i])] = picks[i]
+    n = 0
+    for row in range(factors.shape[0]):
+        chosen[n] = row
+        n += factors[row] > 0.0
+    return n
+
+
+@part
+def systematic_sample(scores, limit, total, n_picks, offset, picks):
+    """Systematic sampling: pick where the running sum of inclusion probabilities passes offset, offset + 1, ...
+
+    IN   scores below the limit (others are left out) with sum ``total``: probabilities times total / n_picks
+    OUT  picks (n,): reciprocal probabilities of exactly n_picks of them
+    """
+    step = total / n_picks
+    passed, n_picked, following = 0.0, 0, offset * step
+    for i in range(scores.shape[0]):
+        if scores[i] < limit:
+            passed += scores[i]
+            if passed > following and n_picked < n_picks:
+                picks[i] = step / scores[i]
+                n_picked += 1
+                following = (offset + n_picked) * step
+    for i in range(scores.shape[0]):
+        # Rounding may miss the last pick.
+        if n_picked < n_picks and 0.0 < scores[i] < limit and picks[i] == 0.0:
+            picks[i] = step / scores[i]
+            n_picked += 1
+
+
+@part
+def calibrate(weights, scores, limit, picks, start, stop):
+    """Factors of the chosen rows of the cell start:stop, so that it keeps its mass.
+
+    Certain rows stand for themselves, the picked ones for the rest of the cell; if none was picked, the certain ones
+    share it. The rest is summed separately: as a difference it would vanish next to one huge mass.
+
+    INOUT picks: reciprocal probabilities of the picked rows, else 0; then factors of all that are chosen
+    """
+    certain, rest, picked = 0.0, 0.0, 0.0
+    for i in range(start, stop):
+        if scores[i] >= limit:
+            certain += weights[i]
+        else:
+            rest += weights[i]
+            picked += weights[i] * picks[i]
+    for_picked = rest / picked if picked > 0.0 else 0.0
+    for_certain = 1.0 if picked > 0.0 else 1.0 + rest / certain
+    for i in range(start, stop):
+        picks[i] = for_certain if scores[i] >= limit else for_picked * picks[i]

@@ -255,6 +255,17 @@ def draw_once(masses, size, uniforms):
     return drawn | {i: max(1, times * most) for i, times in heavy.items()}
 
 
+def leaf_ends(coordinates, most, short):
+    """Numbers of nodes after which a leaf ends: it has ``most`` nodes, or one of the pairs of nodes and coordinates."""
+    ends, n, total = [], 0, 0
+    for i, of_node in enumerate(coordinates, 1):
+        n, total = n + 1, total + of_node
+        if n >= most or any(n >= nodes and total >= enough for nodes, enough in short):
+            ends.append(i)
+            n, total = 0, 0
+    return ends
+
+
 def distances_to_nearest(points, locations):
     """Rows: distances to location 0, to 1, to the nearer of 1 and 2, to the nearest of 1 to 3, ..."""
     sets = [locations[:1], *(locations[1:n] for n in range(2, len(locations) + 1))]

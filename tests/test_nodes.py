@@ -542,3 +542,18 @@ def test_no_nodes(some):
     assert some.gravity_centers.shape == (0, 2)
     assert some.variances.shape == some.mass.shape == (0,)
     assert some[:] == pickle.loads(pickle.dumps(some)) == Nodes.concat([some, some]) == some
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gathered_nodes_are_takes_one_after_the_other(dtype):
+    plain = Nodes.from_points(np.arange(10.0).reshape(5, 2).astype(dtype), ids=list("vwxyz"))
+    parts, indices = [three(dtype), plain, three(dtype)], [np.array([2, 0]), np.array([4, 1, 1]), np.array([], int)]
+    for part in parts:
+        part.mass  # noqa: B018, a statistic that travels along
+    found = Nodes._gathered(parts, indices)
+    expected = Nodes.concat([part.take(index) for part, index in zip(parts, indices, strict=True)])
+    assert found == expected
+    assert found.magnitude == expected.magnitude
+    assert_array_equal(found.mass, expected.mass)
+    assert_array_equal(found.total_probabilities, expected.total_probabilities)
+    assert Nodes._gathered([plain, plain], [np.array([1]), np.array([0])]) == plain.take([1, 0])

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -437,6 +438,88 @@ def test_without_a_folder_for_the_cache_kernels_are_compiled_all_the_same(tmp_pa
 def test_with_a_folder_for_the_cache_kernels_are_kept_there(tmp_path):
     assert run_python(ONE_COMPUTATION, NUMBA_CACHE_DIR=str(tmp_path)) == "KernelCache [1.0, 0.0]"
     assert list(tmp_path.rglob("*node_moments*.nbc"))
+
+
+# -- tasks that depend on each other ------------------------------------------------------------------------------
+
+
+def chain_of(n):
+    """Tasks that append their number to a list each, after the one before; every third result is also added up."""
+    tasks = [_parallel.Task(lambda before, number=number: [*before, number], (number - 1,)) for number in range(1, n)]
+    return [
+        _parallel.Task(lambda: [0]),
+        *tasks,
+        _parallel.Task(lambda *lists: sum(map(sum, lists)), tuple(range(0, n, 3))),
+    ]
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 5])
+def test_tasks_get_the_results_of_others(n_jobs):
+    with _parallel.limited(n_jobs):
+        assert _parallel.run_tasks(chain_of(20)) == sum(sum(range(n + 1)) for n in range(0, 20, 3))
+
+
+def test_tasks_run_at_the_same_time():
+    kernel = meeting(3)
+    tasks = [_parallel.Task(lambda: kernel(0, 1)) for _ in range(3)]
+    with _parallel.limited(3):
+        threads = _parallel.run_tasks([*tasks, _parallel.Task(lambda *names: set(names), (0, 1, 2))])
+    assert len(threads) == 3
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_results_are_dropped_after_their_last_use(n_jobs):
+    alive = weakref.WeakSet()
+
+    class Result:
+        def __init__(self, *_):
+            alive.add(self)
+
+    seen = []
+
+    def look(before):
+        seen.append(len(alive))
+        return before
+
+    tasks = [_parallel.Task(Result)]
+    for _ in range(20):
+        tasks.append(_parallel.Task(Result, (len(tasks) - 1,)))
+        tasks.append(_parallel.Task(look, (len(tasks) - 1,)))
+    with _parallel.limited(n_jobs):
+        _parallel.run_tasks(tasks)
+    assert max(seen) <= 2
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 5])
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_an_error_in_a_task_is_raised_and_no_more_tasks_start(error, n_jobs):
+    done = []
+
+    def fail():
+        raise error
+
+    tasks = [_parallel.Task(lambda: done.append(1)), _parallel.Task(fail)]
+    tasks += [_parallel.Task(lambda _: done.append(2), (1,)), _parallel.Task(lambda *_: done.append(3), (0, 2))]
+    with _parallel.limited(n_jobs), pytest.raises(error):
+        _parallel.run_tasks(tasks)
+    assert set(done) <= {1}
+
+
+def test_one_task_at_a_time_may_use_all_threads():
+    kernel = meeting(3)
+    with _parallel.limited(3):
+        threads = _parallel.run_tasks([_parallel.Task(lambda: _parallel.run(kernel, RANGES[:3]))], at_once=1)
+    assert len(set(threads)) == 3
+
+
+def test_ranges_inside_a_task_run_on_its_thread():
+    def names():
+        return set(_parallel.run(lambda *_: threading.get_ident(), RANGES)) == {threading.get_ident()}
+
+    with _parallel.limited(3):
+        assert _parallel.run_tasks(
+            [_parallel.Task(names), _parallel.Task(names), _parallel.Task(lambda *a: all(a), (0, 1))]
+        )
 
 
 # -- memory of intermediate results -------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -118,12 +118,7 @@ class _Job:
 
     def work(self) -> None:
         """Process ranges until none is left."""
-        # No nested parallelism: all threads are busy, and a pool thread that waits for its own pool may deadlock.
-        before, _inside.worker = getattr(_inside, "worker", False), True
-        try:
-            self._work_on_ranges()
-        finally:
-            _inside.worker = before
+        _as_worker(self._work_on_ranges)
 
     def _work_on_ranges(self) -> None:
         while True:
@@ -141,6 +136,110 @@ class _Job:
                 with self._changed:
                     self._n_running -= 1
                     self._changed.notify_all()
+
+
+class Task(NamedTuple):
+    """A function, and the numbers of the earlier tasks whose results are its arguments."""
+
+    function: Callable[..., Any]
+    needs: tuple[int, ...] = ()
+
+
+def run_tasks(tasks: Sequence[Task], at_once: int = MAX_THREADS) -> Any:
+    """Run tasks that depend on earlier ones, so many at once at most; return the result of the last.
+
+    A single one at a time may use all threads itself. A thread that is free takes the first task whose arguments are
+    there, so few results wait for tasks that need them, and each is dropped after its last use.
+    """
+    graph = _Graph(tasks)
+    helpers = min(n_threads(), len(tasks), at_once) - 1
+    if helpers < 1 or getattr(_inside, "worker", False):
+        graph.work_on_tasks()
+        return graph.finish()
+    with suppress(RuntimeError):
+        for _ in range(helpers):
+            _threads().submit(_as_worker, graph.work_on_tasks)
+    try:
+        _as_worker(graph.work_on_tasks)
+    except BaseException as error:  # an interrupt while it waited
+        graph.stop(error)
+    return graph.finish()
+
+
+class _Graph:
+    """Tasks shared by the calling thread and its helpers; no thread works on them after :meth:`finish`."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self._tasks = tasks
+        self._waiting = list(range(len(tasks)))
+        self._results: dict[int, Any] = {}
+        self._n_uses = [0] * len(tasks)
+        for task in tasks:
+            for number in task.needs:
+                self._n_uses[number] += 1
+        self._n_uses[-1] += 1
+        self._errors: list[BaseException] = []
+        self._n_running = 0
+        self._changed = threading.Condition()
+
+    def finish(self) -> Any:
+        """Wait for tasks that have started, and return the last result or raise the first error."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._n_running == 0)
+        if self._errors:
+            raise self._errors[0]
+        return self._results[len(self._tasks) - 1]
+
+    def stop(self, error: BaseException) -> None:
+        """Start no more tasks."""
+        with self._changed:
+            self._errors.append(error)
+            self._waiting.clear()
+            self._changed.notify_all()
+
+    def work_on_tasks(self) -> None:
+        """Process tasks until none is left."""
+        while (claimed := self._claim()) is not None:
+            number, arguments = claimed
+            del claimed
+            try:
+                result = self._tasks[number].function(*arguments)
+            except BaseException as error:
+                self.stop(error)
+                result = None
+            del arguments
+            with self._changed:
+                if self._n_uses[number]:
+                    self._results[number] = result
+                del result
+                self._n_running -= 1
+                self._changed.notify_all()
+
+    def _claim(self) -> tuple[int, list[Any]] | None:
+        """Wait for a task that can run; return its number and arguments, or None if no task is left."""
+        with self._changed:
+            while self._waiting:
+                for i, number in enumerate(self._waiting):
+                    needs = self._tasks[number].needs
+                    if all(needed in self._results for needed in needs):
+                        del self._waiting[i]
+                        self._n_running += 1
+                        return number, [self._use(needed) for needed in needs]
+                self._changed.wait()
+        return None
+
+    def _use(self, number: int) -> Any:
+        self._n_uses[number] -= 1
+        return self._results[number] if self._n_uses[number] else self._results.pop(number)
+
+
+def _as_worker(function: Callable[[], None]) -> None:
+    """Call a function without nested parallelism: all threads are busy, and one that waits for its own may deadlock."""
+    before, _inside.worker = getattr(_inside, "worker", False), True
+    try:
+        function()
+    finally:
+        _inside.worker = before
 
 
 # Larger arrays are not kept: they would count for the memory of a long stream.

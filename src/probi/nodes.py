@@ -662,11 +662,9 @@ class Nodes:
 
     def _taken(self, chosen: Integers) -> Self:
         """Nodes with these indices, which are known to be valid."""
-        rows, offsets = chosen, None
+        rows, offsets = self._rows_of(chosen), None
         if not self.is_certain:
-            sizes = np.diff(self.offsets)[chosen]
-            offsets = np.concatenate([[0], np.cumsum(sizes)])
-            rows = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], sizes)
+            offsets = np.concatenate([[0], np.cumsum(np.diff(self.offsets)[chosen])])
         points = frozen(self.points.take(rows, axis=0))
         return self._some(
             lambda array: frozen(array[chosen]),
@@ -675,6 +673,46 @@ class Nodes:
             magnitude=largest_magnitude(points),
             offsets=None if offsets is None else frozen(offsets),
         )
+
+    @classmethod
+    def _gathered(cls, parts: Sequence[Self], indices: Sequence[Integers]) -> Self:
+        """Nodes of several parts of one form, by their valid indices in each; each is copied once."""
+        if len(parts) == 1:
+            return parts[0]._taken(indices[0])
+        given = {name for name in _PER_NODE + _PER_REALIZATION for part in parts if name in part.__dict__}
+        rows, offsets = list(indices), None
+        if "offsets" in given:
+            sizes = [np.diff(part.offsets)[index] for part, index in zip(parts, indices, strict=True)]
+            offsets = frozen(np.concatenate([[0], np.cumsum(np.concatenate(sizes))]))
+            rows = [part._rows_of(index) for part, index in zip(parts, indices, strict=True)]
+        points = _gather([part.points for part in parts], rows)
+        taken_ids = [part.ids[index] for part, index in zip(parts, indices, strict=True) if part.ids is not None]
+        shared = set.intersection(*(set(part._statistics) for part in parts))
+        by_node: dict[str, Any] = {
+            name: _gather([getattr(part, name) for part in parts], indices) if name in given else None
+            for name in _PER_NODE
+        }
+        return cls._trusted(
+            points=points,
+            probabilities=_gather([part.probabilities for part in parts], rows) if "probabilities" in given else None,
+            offsets=offsets,
+            ids=frozen(concat_ids(taken_ids)) if taken_ids else None,
+            magnitude=largest_magnitude(points),
+            statistics={
+                name: _each(lambda *arrays: _gather(arrays, indices), *(part._statistics[name] for part in parts))
+                for name in shared
+            },
+            **by_node,
+        )
+
+    def _rows_of(self, chosen: Integers) -> Integers:
+        """Realizations of some nodes."""
+        if self.is_certain:
+            return chosen
+        sizes = np.diff(self.offsets)[chosen]
+        ends = np.cumsum(sizes)
+        rows: Integers = np.repeat(self.offsets[chosen] - (ends - sizes), sizes)
+        return rows + np.arange(len(rows))
 
     def _some(self, by_node: Callable[[Array], Array], by_realization: Callable[[Array], Array], **others: Any) -> Self:
         """Select nodes: functions that index arrays with a row per node and per realization, and other new arrays."""
@@ -894,6 +932,16 @@ def _joined_offsets(parts: Sequence[Nodes]) -> Array:
     starts = np.cumsum([0] + [part.n_realizations for part in parts])
     offsets = [part.offsets[:-1] + start for part, start in zip(parts, starts, strict=False)]
     return frozen(np.concatenate([*offsets, starts[-1:]]))
+
+
+def _gather(arrays: Sequence[Array], indices: Sequence[Integers]) -> Array:
+    """Rows of several arrays by their indices in each, one array after the other."""
+    ends = np.cumsum([len(index) for index in indices])
+    out = np.empty((ends[-1], *arrays[0].shape[1:]), arrays[0].dtype)
+    for array, index, end in zip(arrays, indices, ends, strict=True):
+        # "clip" changes no valid index, and NumPy then writes to the array itself, not to a copy.
+        np.take(array, index, axis=0, out=out[end - len(index) : end], mode="clip")
+    return frozen(out)
 
 
 def _each(function: Callable[..., Any], *values: Any) -> Any:

@@ -111,6 +111,29 @@ def test_without_memory_to_grow_nothing_changes(monkeypatch, n_before):
     assert buffer.nodes() == some
 
 
+@pytest.mark.parametrize("make", [certain, uncertain])
+def test_nodes_that_follow_are_not_in_it(make):
+    some = make(40)
+    buffer = Buffer.of(some[:10])
+    assert buffer.followed_by(some[10:33]) == some[:33]
+    assert buffer.nodes() == some[:10]
+    buffer.append(some[10:20])
+    assert buffer.nodes() == some[:20]
+    assert buffer.n_realizations == some[:20].n_realizations
+
+
+def test_large_arrays_have_room_for_what_is_expected(monkeypatch):
+    monkeypatch.setattr("probi.summary.buffer.LARGE", 100)
+    some = uncertain(1000)
+    buffer = Buffer()
+    buffer.expect(1000, some.n_realizations)
+    buffer.append(some[:20])
+    arrays = dict(buffer._arrays)
+    buffer.append(some[20:])
+    assert all(buffer._arrays[name] is array for name, array in arrays.items())
+    assert buffer.nodes() == some
+
+
 def test_certain_nodes_take_no_more_than_their_points_until_others_come():
     points, weighted = Nodes.from_points(certain(40).points), certain(3, seed=1)
     buffer = filled([points[:25], points[25:]])

@@ -277,7 +277,11 @@ BAD_HEADERS = {
     "negative generation": put(*STREAM, "key", "generation", value=-1),
     "negative count": put(*STREAM, "n_digested", value=-64),
     "count is text": put(*STREAM, "n_digested", value="64"),
-    "count of no whole leaves": put(*STREAM, "n_digested", value=65),
+    "too few nodes for its leaves": put(*STREAM, "n_digested", value=15),
+    "too many nodes for its leaves": put(*STREAM, "n_digested", value=10**6),
+    "more leaves than nodes": put(*STREAM, "leaf_number", value=10**6),
+    "negative leaf": put(*STREAM, "leaf_number", value=-1),
+    "leaf is text": put(*STREAM, "leaf_number", value="1"),
     "mass is text": put(*STREAM, "totals", "mass", value="1"),
     "mass is NaN": put(*STREAM, "totals", "mass", value=float("nan")),
     "mass is infinite": put(*STREAM, "totals", "mass", value=float("inf")),
@@ -358,14 +362,14 @@ def test_flipped_bits_with_a_right_checksum_are_errors_or_other_numbers():
 
 
 def test_a_newer_format_says_so():
-    with pytest.raises(InputError, match=r"format 7, but this version of probi reads up to 6"):
-        Summary.from_bytes(forged(header=put("format", value=7)))
+    with pytest.raises(InputError, match=r"format 8, but this version of probi reads up to 7"):
+        Summary.from_bytes(forged(header=put("format", value=8)))
 
 
 def test_a_newer_format_may_look_quite_different():
     table = pa.table({"all": ["different"]})
-    metadata = {"probi": json.dumps({"format": 7}), "checksum": file.NO_CHECKSUM}
-    with pytest.raises(InputError, match="format 7"):
+    metadata = {"probi": json.dumps({"format": 8}), "checksum": file.NO_CHECKSUM}
+    with pytest.raises(InputError, match="format 8"):
         Summary.from_bytes(signed(written(table.replace_schema_metadata(metadata))))
 
 

@@ -160,7 +160,7 @@ def test_any_program_that_knows_arrow_can_read_it(tmp_path):
     assert set(table.schema.metadata) == {b"probi", b"checksum"}
     header = json.loads(table.schema.metadata[b"probi"])
     config = header["config"]
-    assert (header["format"], config["n_clusters"], config["size"], config["preset"]) == (6, 2, 8, "default")
+    assert (header["format"], config["n_clusters"], config["size"], config["preset"]) == (7, 2, 8, "default")
 
 
 @pytest.mark.parametrize("format", [1, 3, 4])
@@ -197,6 +197,19 @@ def test_format_5_is_read_as_it_was_meant():
     assert summary.about == {"space": {"features": ["a", "b"]}}
     cost, error = summary.evaluate([[1.0, 1.0], [3.0, 2.0]])
     assert_allclose([cost, error], [231.65492555542974, 22.479167111365562], rtol=1e-12)
+    assert Summary.from_bytes(summary.to_bytes()).to_bytes() == summary.to_bytes()
+
+
+def test_format_6_is_read_as_it_was_meant():
+    """300 nodes, sealed, faded by half, then 200 more: leaves of 128 nodes each, and no other limit."""
+    summary = Summary.load(Path(__file__).parents[1] / "data" / "summary_format_6.probi")
+    assert (summary.n_nodes, summary.n_retained, summary.mass) == (500, 104, 708.5)
+    config, (stream,) = summary._config, summary._streams
+    assert (config.leaf, config.leaf_coordinates, config.audit_size) == (128, 0, 60)
+    assert (stream.seal, stream.leaf_number) == ((300, 3, 0), 4)
+    assert summary.about == {"space": {"features": ["a", "b"]}}
+    cost, error = summary.evaluate([[1.0, 1.0], [3.0, 2.0]])
+    assert_allclose([cost, error], [1289.9932418617232, 59.81674192887638], rtol=1e-12)
     assert Summary.from_bytes(summary.to_bytes()).to_bytes() == summary.to_bytes()
 
 

@@ -33,20 +33,21 @@ WIDE, N_PROJECTED, N_COPIES = 128, 64, 4
 ROWS_PER_TASK = 1 << 13
 
 
-# In summaries up to this size a leaf has eight times as many nodes, in larger ones four times: larger leaves mean fewer
-# levels, less error and less work, but more nodes waiting in the buffer.
-SMALL_SIZE = 1 << 13
+# In summaries of these sizes a leaf has up to sixteen times as many nodes, in others eight times: larger leaves mean
+# fewer trees and levels, but more nodes waiting in the buffer.
+SIXTEENFOLD = range(1 << 10, (1 << 13) + 1)
 
 
 class ImportanceSampling(Preset):
     """The default."""
 
     name = "default"
+    leaf_coordinates = 1 << 24
 
     @property
     def leaf(self) -> int:
-        """Nodes that become one coreset."""
-        return (2 if self.size <= SMALL_SIZE else 1) * self.fan_in * self.size
+        """Nodes that become one coreset, at most."""
+        return (4 if self.size in SIXTEENFOLD else 2) * self.fan_in * self.size
 
     def reduce(self, parts: Sequence[Nodes], rng: np.random.Generator, *numbers: int) -> Nodes:
         """Choose ``size`` nodes."""
@@ -87,12 +88,9 @@ def _take(parts: Sequence[Nodes], chosen: Indices, factors: Floats) -> Nodes:
     """Take nodes by their indices in the concatenated parts, and multiply their weights."""
     offsets = np.cumsum([0] + [len(part) for part in parts])
     at = np.searchsorted(chosen, offsets)
-    taken = []
-    for part, start, first, last in zip(parts, offsets, at, at[1:], strict=False):
-        if first < last:
-            index = chosen[first:last] - start
-            taken.append(part._taken(index).with_weights(part.weights[index] * factors[first:last]))
-    return Nodes.concat(taken)
+    indices = [chosen[first:last] - start for start, first, last in zip(offsets, at, at[1:], strict=False)]
+    taken = Nodes._gathered(parts, indices)
+    return taken.with_weights(taken.weights * factors)
 
 
 def _rows(parts: Sequence[Nodes]) -> tuple[Floats, int]:

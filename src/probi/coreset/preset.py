@@ -50,6 +50,8 @@ class Preset(ABC):
     solver: ClassVar[str] = "default"
     # Coresets of one level that are merged into one of the next.
     fan_in: ClassVar[int] = 4
+    # Coordinates at which a leaf ends before it has all its nodes; 0: it does not.
+    leaf_coordinates: ClassVar[int] = 0
 
     n_clusters: int
     size: int

@@ -241,9 +241,20 @@ class AuditSample:
         chosen = np.flatnonzero(keys < self.threshold)
         if len(chosen) == 0:
             return self
-        chosen = chosen[np.argsort(keys[chosen], kind="stable")[: self.limit + 1]]
-        taken = nodes.take(chosen if index is None else index[chosen])
-        return self.joined(AuditSample(measured(taken), keys[chosen], sizes[chosen], self.limit))
+        n_before = len(self.keys)
+        all_keys = np.concatenate([self.keys, keys[chosen]])
+        all_sizes = np.concatenate([self.sizes, sizes[chosen]])
+        order = np.argsort(all_keys, kind="stable")[: self.limit + 1]
+        new = order >= n_before
+        index = chosen if index is None else index[chosen]
+        more = index[order[new] - n_before]
+        if self.nodes is None:
+            taken = nodes.take(more)
+        else:
+            # Old ones and then new ones, copied once, and then by key.
+            taken = Nodes._gathered([self.nodes, measured(nodes)], [order[~new], more])
+            taken = taken.take(np.argsort(np.concatenate([np.flatnonzero(~new), np.flatnonzero(new)])))
+        return AuditSample(measured(taken), all_keys[order], all_sizes[order], self.limit)
 
     def joined(self, *others: "AuditSample") -> "AuditSample":
         """Sample of the data of all of them, with the smallest of their limits."""

@@ -41,6 +41,10 @@ class Form(NamedTuple):
         return Nodes._trusted(**parts)
 
 
+# Bytes from which an array has room for all that is expected.
+LARGE = 1 << 20
+
+
 class Buffer:
     """Copies of nodes in growing arrays."""
 
@@ -50,6 +54,8 @@ class Buffer:
         self._used = (0, 0, NOTHING_LOST)
         # By name, as in Nodes: those that some of the nodes were given with.
         self._arrays: dict[str, Array] = {}
+        # Nodes and realizations that it will hold in the end, about.
+        self._expected = (0, 0)
 
     @classmethod
     def of(cls, nodes: Nodes | None, thinning: ThinningTotals = NOTHING_LOST) -> "Buffer":
@@ -74,12 +80,34 @@ class Buffer:
         """Thinning totals of the stream up to here."""
         return self._used[2]
 
+    def expect(self, n_nodes: int, n_realizations: int) -> None:
+        """Say how many nodes and realizations it will hold in the end, about.
+
+        Large arrays get room for all of them at once: the system gives memory only for what is written, while one that
+        grows is there twice.
+        """
+        self._expected = n_nodes, n_realizations
+
+    @property
+    def n_realizations(self) -> int:
+        """Realizations of all nodes."""
+        return self._used[1]
+
     def append(self, nodes: Nodes, thinning: ThinningTotals | None = None) -> None:
         """Add copies of nodes of the same form; the caller may change their arrays afterwards.
 
         ``thinning`` are the totals including these nodes; None: these were not thinned.
         """
-        start, first, before = self._used
+        n, r = self._write(nodes)
+        self._used = (n, r, self.thinning if thinning is None else thinning)
+
+    def followed_by(self, nodes: Nodes) -> Nodes:
+        """All nodes and then some others, in the memory of the buffer, to which the others are not added."""
+        return self._views(*self._write(nodes))
+
+    def _write(self, nodes: Nodes) -> tuple[int, int]:
+        """Copy nodes behind those that are there; return the numbers of nodes and realizations up to them."""
+        start, first, _ = self._used
         n, r = start + len(nodes), first + nodes.n_realizations
         for name, given in nodes._parts().items():
             if name == "offsets" and (given is not None or name in self._arrays):
@@ -89,7 +117,7 @@ class Buffer:
             elif name in self._arrays or isinstance(given, np.ndarray):
                 used, needed = (first, r) if name in ("points", "probabilities") else (start, n)
                 self._room(name, given, used, needed)[used:needed] = 1 if given is None else given
-        self._used = (n, r, before if thinning is None else thinning)
+        return n, r
 
     def _room(self, name: str, given: Array | None, used: int, needed: int) -> Array:
         """Array of which so many rows are used, with room for those needed.
@@ -101,7 +129,10 @@ class Buffer:
             return old
         like = old if given is None else given
         assert like is not None  # else there is nothing to make room for
-        new = np.empty((max(needed, 16 if old is None else 2 * len(old)), *like.shape[1:]), like.dtype)
+        n_rows = max(needed, 16 if old is None else 2 * len(old))
+        if n_rows * like[:1].nbytes > LARGE:
+            n_rows = max(n_rows, self._expected[name in ("points", "probabilities")] + 1)
+        new = np.empty((n_rows, *like.shape[1:]), like.dtype)
         if old is not None:
             new[:used] = old[:used]
         else:
@@ -115,7 +146,9 @@ class Buffer:
 
     def nodes(self) -> Nodes:
         """All nodes, as views: later nodes are appended behind them, so they do not change."""
-        n, r, _ = self._used
+        return self._views(*self._used[:2])
+
+    def _views(self, n: int, r: int) -> Nodes:
         rows = {"points": r, "probabilities": r, "offsets": n + 1, "weights": n, "ids": n, "total_probabilities": n}
         arrays: dict[str, Any] = {
             name: frozen(self._arrays[name][:stop]) if name in self._arrays else None for name, stop in rows.items()

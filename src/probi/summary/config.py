@@ -65,10 +65,12 @@ class SummaryConfig:
         },
     )
 
-    # Nodes per leaf, and coresets of one level that become one of the next; 0: as in the preset. Saved in the file, so
-    # that a summary continues as it began even if a later version has other defaults.
+    # Nodes per leaf at most, and coresets of one level that become one of the next; 0: as in the preset. Coordinates
+    # per leaf, at which it ends with fewer nodes (short_leaves); 0: any number, None: as in the preset. Saved in the
+    # file, so that a summary continues as it began even if a later version has other defaults.
     leaf: int = 0
     fan_in: int = 0
+    leaf_coordinates: int | None = None
 
     def __post_init__(self) -> None:
         # Imported here: the command line reads the fields above, and its --help must not load kernels.
@@ -85,7 +87,10 @@ class SummaryConfig:
             raise InputError(f"preset is {self.preset!r}, but must be one of {', '.join(PRESETS)}.")
         coresets = self.coresets
         object.__setattr__(self, "size", None if self.size is None and self.epsilon is not None else coresets.size)
-        for name, least in (("leaf", 2 * coresets.size), ("fan_in", 2)):
+        if self.leaf_coordinates is None:
+            object.__setattr__(self, "leaf_coordinates", coresets.leaf_coordinates)
+        check_count("leaf_coordinates", self.leaf_coordinates, least=0)
+        for name, least in (("leaf", self.min_leaf), ("fan_in", 2)):
             value = getattr(self, name) or getattr(coresets, name)
             check_count(name, value, least=least)
             object.__setattr__(self, name, int(value))
@@ -105,6 +110,21 @@ class SummaryConfig:
         from probi.coreset import PRESETS
 
         return PRESETS[self.preset].of(self.n_clusters, self.size, self.epsilon, self.delta)
+
+    @property
+    def min_leaf(self) -> int:
+        """Nodes per leaf at least."""
+        return 2 * self.coresets.size
+
+    @property
+    def short_leaves(self) -> tuple[tuple[int, int], ...]:
+        """Numbers of nodes and of coordinates at which a leaf ends before it has all its nodes."""
+        coordinates = self.leaf_coordinates
+        return (
+            ((self.min_leaf, coordinates), (max(self.min_leaf, self.leaf // 2), coordinates // 4))
+            if coordinates
+            else ()
+        )
 
     def for_shard(self, shard: int) -> SummaryConfig:
         """The same config for another part of the data."""

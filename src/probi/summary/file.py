@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from probi._types import Array
 from probi.coreset.paper import PAPER_MEDIANS
+from probi.coreset.preset import SIZE_PER_CLUSTER
 from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.summary.audit import AuditSample, Surroundings
@@ -39,10 +40,11 @@ from probi.validation import (
 )
 
 # Windows had their own numbers up to 3: see _read_archive.
-FORMAT = 6
+FORMAT = 7
 # Defaults for older formats: up to format 2 the size of the audit sample was a constant (and sizes of audited nodes
-# their masses), up to format 4 leaf and fan-in were.
+# their masses), up to format 4 leaf and fan-in were. Up to format 6 every leaf had the same number of nodes.
 BEFORE = {"max_realizations": None, "epsilon": None, "delta": None, "audit_size": 2500, "leaf": 0, "fan_in": 0}
+ALL_LEAVES_EQUAL = {"leaf_coordinates": 0}
 CHECKSUM = re.compile(rb"probi-sha256:([0-9a-f]{64})")
 NO_CHECKSUM = b"probi-sha256:" + b"0" * 64
 ARCHIVE_CHECKSUM = re.compile(rb"probi-window-sha256:([0-9a-f]{64})\Z")
@@ -110,6 +112,7 @@ def _entry(period: int | None, state: State, id_columns: Mapping[Any, str]) -> d
                 "thinning": stream.thinning._asdict(),
                 "surroundings": _surroundings_to_json(stream.surroundings),
                 "seal": stream.seal._asdict(),
+                "leaf_number": stream.leaf_number,
             }
             for stream in state.streams
         ],
@@ -251,7 +254,8 @@ def _read_archive(data: bytes) -> tuple[dict[str, Any], dict[str, Any], dict[Any
         _check_format(window, 3, "window")
         states = {period: summary_from_bytes(archive.read(f"period{period:+d}.probi")) for period in window["numbers"]}
         # Format 1 has no limit of periods ahead; up to format 2 the config was called plan, with fewer fields.
-        return window.get("config") or window["plan"], {"max_ahead": None, "n_ahead": 0} | window, states
+        config = _with_old_leaves(window.get("config") or window["plan"])
+        return config, {"max_ahead": None, "n_ahead": 0} | window, states
 
 
 def _check_checksum(data: bytes, checksum: re.Pattern[bytes], kind: str) -> None:
@@ -308,11 +312,21 @@ def _state(table: pa.Table, shared: dict[str, Any], entry: dict[str, Any]) -> St
 def _config(header: dict[str, Any]) -> dict[str, Any]:
     """Parameters that all streams share."""
     if header["format"] >= 5:
-        return dict(header["config"])
+        return {**({} if header["format"] > 6 else ALL_LEAVES_EQUAL), **header["config"]}
     known = BEFORE | {"audit_size": header["audit_limit"]} if header["format"] > 2 else BEFORE
-    return {name: header[name] for name in ("n_clusters", "size", "preset")} | {
+    config = {name: header[name] for name in ("n_clusters", "size", "preset")} | {
         name: header.get(name, value) for name, value in known.items()
     }
+    return _with_old_leaves(config)
+
+
+def _with_old_leaves(config: dict[str, Any]) -> dict[str, Any]:
+    """Config with the nodes per leaf of the programs up to format 4, which did not save them."""
+    config = config | ALL_LEAVES_EQUAL
+    if config["preset"] == "default" and not config.get("leaf"):
+        size = config["size"] or SIZE_PER_CLUSTER * config["n_clusters"]
+        config["leaf"] = (8 if size <= 1 << 13 else 4) * size
+    return config
 
 
 def _require(condition: bool, problem: str) -> None:
@@ -323,15 +337,20 @@ def _require(condition: bool, problem: str) -> None:
 def _stream(
     config: SummaryConfig, key: dict[str, int], n_digested: int, totals: dict[str, Any],
     thinning: dict[str, Any] | None = None, surroundings: dict[str, Any] | None = None,
-    seal: dict[str, int] | None = None,
+    seal: dict[str, int] | None = None, leaf_number: int | None = None,
 ) -> Stream:  # fmt: skip
     """Stream without its nodes, from its entry in the header."""
     last_seal = Seal(**seal or {})
-    for name, value in (*key.items(), ("n_digested", n_digested), *last_seal._asdict().items()):
+    if leaf_number is None:  # up to format 6
+        check_count("n_digested", n_digested, least=0)
+        leaf_number = int(last_seal.leaf + (n_digested - last_seal.n_nodes) // config.leaf)
+    counts = {**key, "n_digested": n_digested, "leaf_number": leaf_number, **last_seal._asdict()}
+    for name, value in counts.items():
         check_count(name, value, least=0)
     _require(key["height"] <= MAX_LEVELS, f"there is no block of height {key['height']}")
-    n_leaves, part = divmod(n_digested - last_seal.n_nodes, config.leaf)
-    _require(key["height"] > 0 or (n_leaves >= 0 and part == 0), "a stream has digested a part of a leaf")
+    n_leaves, smallest = leaf_number - last_seal.leaf, config.min_leaf if config.leaf_coordinates else config.leaf
+    fits = n_leaves * smallest <= n_digested - last_seal.n_nodes <= n_leaves * config.leaf
+    _require(key["height"] > 0 or (n_leaves >= 0 and fits), "a stream has digested a part of a leaf")
     for name, total in totals.items():
         _require(isinstance(total, float) and 0.0 <= total <= LARGEST, f"{name} is {total!r}")
     thinning = thinning or {}
@@ -341,7 +360,7 @@ def _stream(
         _require(isinstance(total, float) and least <= total <= LARGEST, f"{name} is {total!r}")
     return Stream(
         ShardKey(**key), config, n_digested, Totals(**totals), buffer=Buffer.of(None, ThinningTotals(**thinning)),
-        surroundings=_surroundings(surroundings), seal=last_seal,
+        surroundings=_surroundings(surroundings), seal=last_seal, leaf_number=leaf_number,
     )  # fmt: skip
 
 

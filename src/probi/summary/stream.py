@@ -7,7 +7,9 @@ result does not depend on the split into batches, the number of threads or their
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +25,8 @@ from probi.summary.buffer import Buffer, Form
 from probi.summary.config import SummaryConfig
 from probi.thinning import NOTHING_LOST, ThinningTotals
 
+T = TypeVar("T")
 Floats = NDArray[np.float64]
-
-# Leaves processed in parallel before their coresets are merged; bounds memory.
-LEAVES_AT_ONCE = 16
 
 # Purposes of random numbers, as part of their keys.
 AUDIT, REDUCE, FINAL, COLLAPSE, THIN = range(5)
@@ -112,6 +112,24 @@ class _Digest(NamedTuple):
     survey: Survey
     uniforms: Floats
 
+    def get_coreset(self) -> Nodes:
+        """The coreset alone, so that the nodes need not be kept for it."""
+        return self.coreset
+
+
+class _Read(NamedTuple):
+    """What changes from leaf to leaf, in their order."""
+
+    totals: Totals
+    surroundings: Surroundings
+    audit: AuditSample
+
+    def after(self, digest: _Digest) -> "_Read":
+        """The same after one more leaf."""
+        surroundings = self.surroundings.after(digest.survey)
+        audit = self.audit.audited(digest.nodes, digest.uniforms, digest.survey, surroundings)
+        return _Read(self.totals.plus(digest.totals), surroundings, audit)
+
 
 @dataclass(eq=False)
 class Stream:
@@ -132,6 +150,8 @@ class Stream:
         Of full leaves; None while there are none.
     seal : Seal
         The last time it was sealed.
+    leaf_number : int
+        Number of the unfilled leaf.
     """
 
     key: ShardKey
@@ -142,6 +162,7 @@ class Stream:
     buffer: Buffer = field(default_factory=Buffer)
     surroundings: Surroundings | None = None
     seal: Seal = NEVER_SEALED
+    leaf_number: int = 0
     _buffered: Nodes | None = None
 
     def updated(self, nodes: Nodes, audit: AuditSample) -> tuple["Stream", AuditSample]:
@@ -149,27 +170,85 @@ class Stream:
 
         While the leaf does not fill, returns this stream, updated; else a new one, and this one is unchanged.
         """
-        leaf = self.config.leaf
-        buffered = len(self.buffer)
         nodes, thinning = self._thin(nodes)
-        if buffered + len(nodes) < leaf:
+        ends = self._leaf_ends(nodes)
+        if not ends:
+            if len(self.buffer) == 0:
+                self.buffer.expect(*self._expected_leaf(nodes))
             self.buffer.append(nodes, thinning)
             return self, audit
-        n_leaves = (buffered + len(nodes)) // leaf
-        number = self._leaf_number
-        levels, totals = [list(level) for level in self.levels], self.totals
-        surroundings = self.surroundings or Surroundings.of(self._leaf(nodes, 0))
-        for start in range(0, n_leaves, LEAVES_AT_ONCE):
-            pieces = [(i, i + 1) for i in range(start, min(start + LEAVES_AT_ONCE, n_leaves))]
-            for digest in _parallel.run(self._digest, pieces, nodes, number, surroundings):
-                totals = totals.plus(digest.totals)
-                _place(levels, 0, digest.coreset)
-                surroundings = surroundings.after(digest.survey)
-                audit = audit.audited(digest.nodes, digest.uniforms, digest.survey, surroundings)
-            self._merge_full_groups(levels, number + pieces[-1][1])
-        rest = Buffer.of(nodes[n_leaves * leaf - buffered :], thinning)
-        n_digested = self.n_digested + n_leaves * leaf
-        return Stream(self.key, self.config, n_digested, totals, levels, rest, surroundings, self.seal), audit
+        # The first leaf begins in the buffer.
+        first = self.buffer.followed_by(nodes[: ends[0]]) if len(self.buffer) else nodes[: ends[0]]
+        leaves = [first, *(nodes[a:b] for a, b in pairwise(ends))]
+        surroundings = self.surroundings or Surroundings.of(without_statistics(first))
+        levels, read = self._digest_all(leaves, _Read(self.totals, surroundings, audit))
+        n_digested = self.n_digested + len(self.buffer) + ends[-1]
+        rest = self._new_buffer(nodes, ends[-1], thinning)
+        number = self.leaf_number + len(leaves)
+        return Stream(
+            self.key, self.config, n_digested, read.totals, levels, rest, read.surroundings, self.seal, number
+        ), read.audit  # fmt: skip
+
+    def _leaf_ends(self, nodes: Nodes) -> list[int]:
+        """Numbers of nodes after which a leaf ends.
+
+        It has its nodes, or half of them and a quarter of its coordinates, or few nodes and all its coordinates. A
+        function of the stream node by node, so it does not depend on the split into batches.
+        """
+        config = self.config
+        ends: list[int] = []
+        offsets = None if nodes.is_certain else nodes.offsets
+        begin, first = -len(self.buffer), -self.buffer.n_realizations
+        while True:
+            end = begin + config.leaf
+            for least, coordinates in config.short_leaves:
+                full = first - (-coordinates // nodes.n_features)  # rounded up
+                full = full if offsets is None else int(np.searchsorted(offsets, full))
+                end = min(end, max(full, begin + least, 1))
+            if end > len(nodes):
+                return ends
+            ends.append(end)
+            begin, first = end, end if offsets is None else int(offsets[end])
+
+    def _expected_leaf(self, nodes: Nodes) -> tuple[int, int]:
+        """Nodes and realizations of a leaf of nodes like these."""
+        each = nodes.n_realizations / len(nodes)
+        n = self.config.leaf
+        for least, coordinates in self.config.short_leaves:
+            n = min(n, max(least, int(coordinates / (each * nodes.n_features))))
+        return n, int(n * each)
+
+    def _new_buffer(self, nodes: Nodes, start: int, thinning: ThinningTotals) -> Buffer:
+        """Buffer with the last nodes."""
+        buffer = Buffer.of(None, thinning)
+        buffer.expect(*self._expected_leaf(nodes))
+        if start < len(nodes):
+            buffer.append(nodes[start:])
+        return buffer
+
+    def _digest_all(self, leaves: list[Nodes], read: _Read) -> tuple[list[list[Nodes]], _Read]:
+        """Process full leaves; return levels and sums after them.
+
+        Tasks are in the order in which one thread runs them: a group of coresets is merged as soon as it is complete.
+        More threads process the next leaves meanwhile.
+        """
+        tasks: list[_parallel.Task] = []
+
+        def add(function: Callable[..., Any], *needs: int) -> int:
+            tasks.append(_parallel.Task(function, needs))
+            return len(tasks) - 1
+
+        levels = [[add(partial(_same, coreset)) for coreset in level] for level in self.levels]
+        last = add(partial(_same, read))
+        for number, leaf in enumerate(leaves, self.leaf_number):
+            digest = add(partial(self._digest, leaf, number, read.surroundings))
+            last = add(_Read.after, last, digest)
+            _place(levels, 0, add(_Digest.get_coreset, digest))
+            self._merge_full_groups(levels, number + 1, add)
+        add(lambda *results: results, last, *(number for level in levels for number in level))
+        after, *coresets = _parallel.run_tasks(tasks, at_once=len(leaves))
+        rest = iter(coresets)
+        return [[next(rest) for _ in level] for level in levels], after
 
     @property
     def n_nodes(self) -> int:
@@ -206,26 +285,15 @@ class Stream:
             weights**2 * drawn.variances, weights * drawn.moved, *(nodes.mass * differences), weights * drawn.biases
         )
 
-    @property
-    def _leaf_number(self) -> int:
-        """Number of the unfilled leaf."""
-        return self.seal.leaf + (self.n_digested - self.seal.n_nodes) // self.config.leaf
-
-    def _leaf(self, nodes: Nodes, i: int) -> Nodes:
-        """Nodes of the i-th leaf of the buffer followed by the given nodes."""
-        leaf, buffered = self.config.leaf, len(self.buffer)
-        part = without_statistics(nodes[max(0, i * leaf - buffered) : (i + 1) * leaf - buffered])
-        return Nodes.concat([self.buffer.nodes(), part]) if i == 0 and buffered else part
-
-    def _digest(self, nodes: Nodes, number: int, surroundings: Surroundings, i: int, _: int) -> _Digest:
-        """Process the i-th leaf of the buffer followed by the given nodes."""
-        part = self._leaf(nodes, i)
+    def _digest(self, nodes: Nodes, number: int, surroundings: Surroundings) -> _Digest:
+        """Process a leaf with a number."""
+        leaf = without_statistics(nodes)
         return _Digest(
-            nodes=part,
-            totals=Totals.of(part),
-            survey=surroundings.survey(part),
-            uniforms=self._uniforms(number + i, len(part)),
-            coreset=self._reduce([part], self.key.random(REDUCE, 0, number + i), 0, number + i, *self.key.numbers),
+            nodes=leaf,
+            totals=Totals.of(leaf),
+            survey=surroundings.survey(leaf),
+            uniforms=self._uniforms(number, len(leaf)),
+            coreset=self._reduce([leaf], self.key.random(REDUCE, 0, number), 0, number, *self.key.numbers),
         )
 
     def _reduce(self, parts: list[Nodes], rng: np.random.Generator, *numbers: int) -> Nodes:
@@ -236,8 +304,11 @@ class Stream:
         uniforms = self.key.random(AUDIT, leaf_number).random(n)
         return np.subtract(1.0, uniforms, out=uniforms)
 
-    def _merge_full_groups(self, levels: list[list[Nodes]], n_leaves: int) -> None:
-        """Reduce every group of fan_in coresets of a level to one of the next level."""
+    def _merge_full_groups(self, levels: list[list[int]], n_leaves: int, add: Callable[..., int]) -> None:
+        """Add tasks that reduce each group of fan_in coresets of a level to one of the next level.
+
+        ``levels`` hold the numbers of the tasks whose results are the coresets.
+        """
         fan_in, seal, level = self.config.fan_in, self.seal, 0
         n_ever = n_leaves - seal.leaf
         while level < len(levels):
@@ -245,18 +316,16 @@ class Stream:
             # below that of its leaf.
             n_ever += level == seal.level and seal.n_nodes > 0
             full, n_ever = len(levels[level]) // fan_in, n_ever // fan_in
-            first_new = seal.leaf + n_ever - full
-            pieces = [(i, i + 1) for i in range(full)]
-            for coreset in _parallel.run(self._reduce_group, pieces, levels[level], level + 1, first_new):
-                _place(levels, level + 1, coreset)
+            for i in range(full):
+                group = levels[level][i * fan_in : (i + 1) * fan_in]
+                merge = partial(self._reduce_group, level + 1, seal.leaf + n_ever - full + i)
+                _place(levels, level + 1, add(merge, *group))
             levels[level] = levels[level][full * fan_in :]
             level += 1
 
-    def _reduce_group(self, coresets: list[Nodes], level: int, first_new: int, i: int, _: int) -> Nodes:
-        """Reduce the i-th group of coresets to one of the given level."""
-        group = coresets[i * self.config.fan_in : (i + 1) * self.config.fan_in]
-        number = first_new + i
-        return self._reduce(group, self.key.random(REDUCE, level, number), level, number, *self.key.numbers)
+    def _reduce_group(self, level: int, number: int, *group: Nodes) -> Nodes:
+        """Reduce coresets to one of the given level."""
+        return self._reduce(list(group), self.key.random(REDUCE, level, number), level, number, *self.key.numbers)
 
     # -- state of the nodes read so far -----------------------------------------------------------------------------
 
@@ -285,7 +354,7 @@ class Stream:
             return audit
         surroundings = self.surroundings or Surroundings.of(buffered)
         survey = surroundings.survey(buffered)
-        uniforms = self._uniforms(self._leaf_number, len(buffered))
+        uniforms = self._uniforms(self.leaf_number, len(buffered))
         return audit.audited(buffered, uniforms, survey, surroundings.after(survey))
 
     def seal_with(self, coreset: Nodes) -> "Stream":
@@ -295,13 +364,15 @@ class Stream:
             surroundings = surroundings or Surroundings.of(buffered)
             surroundings = surroundings.after(surroundings.survey(buffered))
         level = max(0, len(self.levels) - 1)
-        seal = Seal(self.n_nodes, self._leaf_number + (buffered is not None), level)
+        seal = Seal(self.n_nodes, self.leaf_number + (buffered is not None), level)
         if self.key.height > 0:  # a block, which reads no more nodes
             seal = NEVER_SEALED
         levels: list[list[Nodes]] = []
         _place(levels, level, coreset)
         buffer = Buffer.of(None, self.thinning)
-        return Stream(self.key, self.config, self.n_nodes, self.all_totals(), levels, buffer, surroundings, seal)
+        return Stream(
+            self.key, self.config, self.n_nodes, self.all_totals(), levels, buffer, surroundings, seal, seal.leaf
+        )  # fmt: skip
 
     def all_totals(self) -> Totals:
         """Sums over all nodes read."""
@@ -359,7 +430,11 @@ def without_statistics(nodes: Nodes) -> Nodes:
     return Nodes._trusted(**nodes._parts() | {"statistics": {}})
 
 
-def _place(levels: list[list[Nodes]], level: int, coreset: Nodes) -> None:
+def _same(value: T) -> T:
+    return value
+
+
+def _place(levels: list[list[T]], level: int, coreset: T) -> None:
     while len(levels) <= level:
         levels.append([])
     levels[level].append(coreset)

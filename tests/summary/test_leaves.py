@@ -1,0 +1,111 @@
+"""Where leaves end: by nodes or coordinates, whatever the batches and threads are."""
+
+from itertools import pairwise
+
+import naive
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from samples import certain, uncertain
+
+from probi import Nodes, Summary, _parallel, expected_cost
+from probi.summary.config import SummaryConfig
+
+
+def limited(leaf_coordinates=60, **options):
+    """Empty summary with short leaves: of 16 nodes and 60 coordinates, 32 nodes and 15 coordinates, or 64 nodes."""
+    return Summary.from_config(SummaryConfig(2, 8, leaf_coordinates=leaf_coordinates, **options))
+
+
+def leaf_sizes(summary, some, step):
+    """Nodes of each leaf, as they are digested."""
+    sizes, before = [], 0
+    for start in range(0, len(some), step):
+        summary.update(some[start : start + step])
+        (stream,) = summary._streams
+        if stream.n_digested > before:
+            sizes.append(stream.n_digested - before)
+            before = stream.n_digested
+    return sizes, stream
+
+
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=300), st.integers(1, 3))
+def test_ends_match_the_definition(sizes, d):
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    some = Nodes(np.zeros((offsets[-1], d)), None, offsets)
+    expected = naive.leaf_ends([d * size for size in sizes], 64, [(16, 60), (32, 15)])
+    summary = limited()
+    assert summary._streams[0]._leaf_ends(some) == expected
+    found, stream = leaf_sizes(summary, some, 1)
+    assert np.cumsum(found).tolist() == expected
+    assert stream.leaf_number == len(expected)
+
+
+@pytest.mark.parametrize(
+    ("leaf_coordinates", "d", "expected"),
+    [(0, 2, 64), (10**6, 2, 64), (320, 2, 40), (150, 2, 32), (100, 4, 25), (60, 2, 30), (32, 2, 16), (1, 2, 16)],
+)
+def test_leaves_of_plain_points(leaf_coordinates, d, expected):
+    some = Nodes.from_points(np.random.default_rng(0).normal(size=(200, d)))
+    sizes, _ = leaf_sizes(limited(leaf_coordinates), some, 1)
+    assert sizes == [expected] * (200 // expected)
+    assert limited(leaf_coordinates)._streams[0]._leaf_ends(some) == np.cumsum(sizes).tolist()
+
+
+def fed(some, cuts=(), n_jobs=1, **options):
+    summary = limited(**options)
+    borders = sorted({0, len(some), *cuts})
+    with _parallel.limited(n_jobs):
+        for start, stop in pairwise(borders):
+            summary.update(some[start:stop])
+    return summary
+
+
+@settings(max_examples=25)
+@given(st.lists(st.integers(0, 700), max_size=8), st.sampled_from([1, 2, 5]), st.booleans())
+def test_batches_and_threads_do_not_matter(cuts, n_jobs, plain):
+    some = certain(700) if plain else uncertain(700)
+    whole = fed(some)
+    assert whole._streams[0].leaf_number > 700 // 64
+    assert fed(some, cuts, n_jobs).to_bytes() == whole.to_bytes()
+
+
+def test_thinned_nodes_count_by_what_is_left():
+    some = Nodes.from_dense(np.random.default_rng(0).normal(size=(100, 12, 2)))
+    assert leaf_sizes(limited(), some, 1)[0] == [16] * 6
+    assert leaf_sizes(limited(max_realizations=1), some, 1)[0] == [30] * 3
+    assert fed(some, [7, 50], max_realizations=2).to_bytes() == fed(some, max_realizations=2).to_bytes()
+
+
+def test_a_file_goes_on_where_it_stopped():
+    some = uncertain(700)
+    whole, stopped = fed(some), limited()
+    for start in range(0, 700, 90):
+        stopped.update(some[start : start + 90])
+        stopped = Summary.from_bytes(stopped.to_bytes())
+    assert stopped.to_bytes() == whole.to_bytes()
+
+
+def test_a_sealed_stream_counts_on():
+    some = uncertain(300)
+    summary = fed(some[:100])
+    number = summary._streams[0].leaf_number
+    sealed = summary.sealed()
+    (stream,) = sealed._streams
+    assert stream.leaf_number == stream.seal.leaf == number + 1  # the buffer was a leaf
+    sealed.update(some[100:])
+    assert Summary.from_bytes(sealed.to_bytes()).to_bytes() == sealed.to_bytes()
+
+
+def test_costs_are_as_near_with_short_leaves():
+    some = uncertain(3000)
+    centers = np.array([[0.0, 0.0], [45.0, 40.0], [90.0, 80.0]])
+    true = expected_cost(some, centers)
+    costs = [
+        [expected_cost(fed(some, leaf_coordinates=coordinates, seed=seed).coreset(), centers) for seed in range(30)]
+        for coordinates in (0, 60)
+    ]
+    long, short = np.sqrt(((np.array(costs) / true - 1) ** 2).mean(axis=1))
+    # Root mean squares of 30 numbers differ by a factor of 2 once in 10,000 times.
+    assert short < 2.0 * long

@@ -111,13 +111,14 @@ def test_distances_go_by_the_nearest_of_more_and_more_places(m, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_sums_over_locations_match_the_definition(dtype):
+@pytest.mark.parametrize("d", [3, 9])
+def test_sums_over_locations_match_the_definition(d, dtype):
     rng = np.random.default_rng(0)
-    points, mass, locations = rng.normal(size=(30, 3)).astype(dtype), rng.exponential(size=30), rng.normal(size=(4, 3))
+    points, mass, locations = rng.normal(size=(30, d)).astype(dtype), rng.exponential(size=30), rng.normal(size=(4, d))
     found = geometry.sums_over_locations(points, mass, locations, 3, 20)
     rows = naive.distances_to_nearest(points[3:20].tolist(), locations.tolist())
-    scores = [mass[3:20], *([m * x for m, x in zip(mass[3:20], row, strict=True)] for row in rows)]
-    expected = [[math.fsum(row) for row in scores], [max(row) for row in scores], [0.0, *(max(row) for row in rows)]]
+    sums = [math.fsum(m * x for m, x in zip(mass[3:20], row, strict=True)) for row in ([1.0] * 17, *rows)]
+    expected = [sums, [max(mass[3:20]), *(max(row) ** 2 for row in rows)]]
     assert_allclose(found, expected, rtol=1e-12)
 
 

@@ -144,53 +144,43 @@ def sums_over_locations(points, mass, locations, start, stop):
     """Sums and maxima over points start:stop, for the distances that ``distances_to_locations`` returns.
 
     IN   points (n, d), mass (n,), locations (4, d) float64
-    RETURN (3, 5): sums of mass and of mass times each distance, their maxima, maxima of the distances
+    RETURN (2, 5): sums of mass and of mass times each distance; maxima of mass and of each squared distance
     """
-    n_locations = locations.shape[0]
-    out, distances, scores = np.zeros((3, 1 + n_locations)), np.empty((n_locations, BLOCK)), np.empty(BLOCK)
+    out, squares = np.zeros((2, 5)), np.empty((4, BLOCK))
     for first in range(start, stop, BLOCK):
         n = min(BLOCK, stop - first)
-        masses = mass[first : first + n]
-        out[0, 0] += masses.sum()
-        out[1, 0] = max(out[1, 0], _largest(masses))
-        _squares_of_block(points[first : first + n], locations, distances)
-        for p in range(n_locations):
-            row, total = distances[p], 0.0
+        _squares_of_block(points, first, n, locations, squares)
+        for i in range(n):
+            out[0, 0] += mass[first + i]
+            out[1, 0] = max(out[1, 0], mass[first + i])
+        for p in range(4):
+            total, most = 0.0, out[1, 1 + p]
             for i in range(n):
-                row[i] = np.sqrt(row[i])
-                scores[i] = masses[i] * row[i]
-                total += scores[i]
+                total += mass[first + i] * np.sqrt(squares[p, i])
+            for i in range(n):
+                most = max(most, squares[p, i])
             out[0, 1 + p] += total
-            out[1, 1 + p] = max(out[1, 1 + p], _largest(scores[:n]))
-            out[2, 1 + p] = max(out[2, 1 + p], _largest(row[:n]))
+            out[1, 1 + p] = most
     return out
 
 
 @part
-def _squares_of_block(block, locations, out):
+def _squares_of_block(points, first, n, locations, out):
     """Squared distances (4, n) of points to location 0, 1, the nearer of 1 and 2, the nearest of 1 to 3."""
-    for i in range(block.shape[0]):
-        a = b = c = e = 0.0
-        if block.shape[1] < FEW:
+    for i in range(n):
+        row = np.uint64(first + i)
+        if points.shape[1] < FEW:
             # Features do not fill vector registers: all locations at once took 9 ns per point, not 15.
-            for f in range(block.shape[1]):
-                x = np.float64(block[i, f])
+            a = b = c = e = 0.0
+            for f in range(points.shape[1]):
+                x = np.float64(points[row, f])
                 a += (x - locations[0, f]) * (x - locations[0, f])
                 b += (x - locations[1, f]) * (x - locations[1, f])
                 c += (x - locations[2, f]) * (x - locations[2, f])
                 e += (x - locations[3, f]) * (x - locations[3, f])
+            out[0, i], out[1, i], out[2, i], out[3, i] = a, b, c, e
         else:
-            a, b = squared_distance(block, i, locations, 0), squared_distance(block, i, locations, 1)
-            c, e = squared_distance(block, i, locations, 2), squared_distance(block, i, locations, 3)
-        c = min(b, c)
-        out[0, i], out[1, i], out[2, i], out[3, i] = a, b, c, min(c, e)
-
-
-@part
-def _largest(values):
-    """Largest of some numbers, none negative: those are in the order of their bits, and maxima of integers are fast."""
-    bits = values.view(np.int64)
-    most = np.int64(0)
-    for i in range(bits.shape[0]):
-        most = max(most, bits[i])
-    return np.array([most]).view(np.float64)[0]
+            for p in range(4):
+                out[p, i] = squared_distance(points, row, locations, p)
+        out[2, i] = min(out[1, i], out[2, i])
+        out[3, i] = min(out[2, i], out[3, i])

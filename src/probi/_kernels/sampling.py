@@ -13,7 +13,9 @@ def cap(scores, size):
 
     RETURN limit: scores of at least this are certain; how many these are; sum of the others, 0 if none is chosen
     """
-    limit, n_certain, total = np.inf, 0, scores.sum()
+    limit, n_certain, total = np.inf, 0, 0.0
+    for i in range(scores.shape[0]):
+        total += scores[i]
     while n_certain < size and total > 0.0:
         lower = total / (size - n_certain)
         n_above, rest = 0, 0.0
@@ -74,21 +76,23 @@ def choose(order, cell_offsets, mass, distances, masses, costs, size, offset, we
          chosen (size + 1,): the chosen rows, in ascending order
     RETURN how many are chosen
     """
-    factors.fill(0.0)
-    picks.fill(0.0)
-    whole, n_cells = costs.sum(), masses.shape[0]
+    whole, n_cells = 0.0, masses.shape[0]
+    for c in range(n_cells):
+        whole += costs[c]
     for c in range(n_cells):
         by_mass = 1.0 / (n_cells * masses[c])
         # A cell without cost (all rows at one point) has none to share.
         by_cost = 1.0 / whole + 1.0 / (n_cells * costs[c]) if costs[c] > 0.0 else 0.0
         for i in range(cell_offsets[c], cell_offsets[c + 1]):
-            weights[i] = mass[np.uint64(order[i])]
+            picks[i], weights[i] = 0.0, mass[np.uint64(order[i])]
             scores[i] = weights[i] * (by_mass + by_cost * distances[i])
     limit, n_certain, total = cap(scores, size)
     if total > 0.0:
         systematic_sample(scores, limit, total, size - n_certain, offset, picks)
     for c in range(n_cells):
         calibrate(weights, scores, limit, picks, cell_offsets[c], cell_offsets[c + 1])
+    for row in range(factors.shape[0]):
+        factors[row] = 0.0
     for i in range(order.shape[0]):
         if picks[i] > 0.0:
             factors[np.uint64(order[i])] = picks[i]

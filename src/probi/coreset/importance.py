@@ -11,7 +11,7 @@ from probi._kernels import sampling, tree
 from probi.coreset.preset import Preset
 from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import GRAIN, Nodes
-from probi.validation import largest_magnitude
+from probi.validation import frozen, largest_magnitude
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -63,7 +63,8 @@ def reduce(parts: Sequence[Nodes], size: int, n_clusters: int, rng: np.random.Ge
     the own cell, as for sensitivities (Feldman and Langberg). Nodes that would be chosen more than once are kept as
     they are. Only the chosen nodes are concatenated: the realizations of all would take as much memory again.
     """
-    mass = parts[0].mass if len(parts) == 1 else np.concatenate([part.mass for part in parts])
+    # Read-only in both cases: kernels are compiled for one kind of array.
+    mass = parts[0].mass if len(parts) == 1 else frozen(np.concatenate([part.mass for part in parts]))
     n_used = int(np.count_nonzero(mass))
     if n_used <= size:
         nodes = Nodes.concat(parts)

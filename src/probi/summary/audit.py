@@ -119,14 +119,15 @@ class Surroundings:
         locations = np.vstack([self.location, typical_locations(some, N_LOCATIONS)])
         pieces = _parallel.ranges(len(leaf), 1 + GRAIN // locations.size)
         parts = np.array(_parallel.run(geometry.sums_over_locations, pieces, medians, leaf.mass, locations))
-        sums, largest, farthest = parts[:, 0].sum(axis=0), parts[:, 1].max(axis=0), parts[:, 2].max(axis=0)
+        sums, heaviest, farthest = parts[:, 0].sum(axis=0), parts[:, 1, 0].max(), np.sqrt(parts[:, 1, 1:].max(axis=0))
         usual, mass, distance = (sums[0], sums[2:]), sums[0], sums[1]
-        if (largest * _n_large(len(leaf)) >= sums).any():
+        # A node may dominate a sum.
+        if (heaviest * np.append(1.0, farthest) * _n_large(len(leaf)) >= sums).any():
             distances = distances_to_locations(medians, locations)
             usual = usual_sums(leaf.mass, distances[1:])
             mass, (distance,) = usual_sums(leaf.mass, distances[:1])
         factors = np.array([_reciprocal_mean(usual[0], total) for total in usual[1]])
-        return Survey(locations, factors, farthest[1:], float(mass), float(distance))
+        return Survey(locations, factors, farthest, float(mass), float(distance))
 
     def after(self, survey: Survey) -> "Surroundings":
         """Surroundings after the nodes of a leaf are read."""

@@ -10,6 +10,7 @@ import numpy as np
 from experiments import peers, quality
 from experiments.hostile import hostile_section
 from experiments.pictures import paper_pictures, plot_distortion, plot_gap, plot_growth
+from experiments.point_peers_page import points_section
 from experiments.records import read
 from experiments.reproduction import reproduction
 from experiments.theory_page import theory_page
@@ -293,6 +294,7 @@ def peers_page(folder: Path) -> str:
         text.append(table(columns, out, n_left=2))
         text += [*failed, ""] if failed else []
     text.append(_where_others_win(rows, {peer.name for peer in peers.ALL_PEERS if peer.is_stream}))
+    text.append(points_section(folder))
     text.append("## Not run\n")
     text += [f"- {name}: {reason}." for name, reason in peers.SKIPPED.items()]
     return "\n".join(text) + "\n"

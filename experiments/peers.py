@@ -1,6 +1,7 @@
 """The field: other systems on the same data in the same run: time, memory, probabilistic cost of their centers."""
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,9 @@ KEYS = ("data_set", "stand_in", "k", "peer")
 VALUES = ("seconds", "cost", "excess", "peak_mb", "data_mb", "note")
 RUNS = 3
 MAX_SECONDS = 300
+FOLDERS = re.compile(r"(?:/[^\s/:'\"]+)+/")
+# What another system may do instead of an answer: all of it becomes a row that says so.
+FAILURES = (subprocess.SubprocessError, ValueError, IndexError, OSError)
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,7 @@ class Peer:
     requirements: tuple[str, ...] = ()
     options: tuple[tuple[str, Any], ...] = ()
     is_stream: bool = False
+    about: str = ""
 
 
 ALL_PEERS = (
@@ -108,10 +113,9 @@ def run(data: Path, records: Records, report: Any) -> None:
         for peer in missing:
             report(f"peers: {name}, {peer.name}")
             try:
-                found = _run(peer, nodes, k)
-            except (subprocess.CalledProcessError, ValueError, OSError) as error:
-                text = getattr(error, "stderr", "") or str(error)
-                records.add(data_set=name, stand_in=stand_in, k=k, peer=peer.name, note=_last_line(text))
+                found = run_peer(peer, nodes, k)
+            except FAILURES as error:
+                records.add(data_set=name, stand_in=stand_in, k=k, peer=peer.name, note=reason(error))
                 continue
             cost = float(np.mean([probi.expected_cost(nodes, np.array(centers)) for centers in found["centers"]]))
             records.add(
@@ -120,24 +124,34 @@ def run(data: Path, records: Records, report: Any) -> None:
             )  # fmt: skip
 
 
-def _last_line(text: str) -> str:
-    return (text.strip().splitlines() or ["failed"])[-1][:200]
+def reason(error: Exception) -> str:
+    """Why another system gave no answer: one line, in which no folder of this machine stands."""
+    if isinstance(error, subprocess.TimeoutExpired):
+        return f"took more than {error.timeout:.0f} seconds"
+    text = str(error)
+    if isinstance(error, subprocess.CalledProcessError):
+        text = error.stderr or f"exit status {error.returncode}"
+    lines = text.strip().splitlines() or [type(error).__name__]
+    return FOLDERS.sub("", lines[-1])[:200]
 
 
-def _run(peer: Peer, nodes: probi.Nodes, k: int) -> dict[str, Any]:
-    options = dict(peer.options) | {"model": peer.model, "n_clusters": k, "runs": RUNS, "size": 200 * k}
+def run_peer(peer: Peer, nodes: probi.Nodes, k: int, max_seconds: float = MAX_SECONDS, **more: Any) -> dict[str, Any]:
+    """Seconds, centers of each run, and memory; one of FAILURES is raised where there are none."""
+    options = dict(peer.options) | {"model": peer.model, "n_clusters": k, "runs": RUNS, "size": 200 * k} | more
     if peer.sees == "nodes":
-        return _run_probi(nodes, options)
+        return _run_probi(nodes, options, max_seconds)
     if peer.sees == "equal nodes":
         return _run_elki(nodes, peer.model, k)
+    points = nodes.points if peer.sees == "realizations" else nodes.gravity_centers
+    return peers.run(python_of(peer), "run_points.py", points, timeout=max_seconds, **options)
+
+
+def python_of(peer: Peer) -> Path:
+    """Python of the peer's environment."""
     python = peers.environment(peer.model if peer.model == "medoids" else peer.requirements[0], list(peer.requirements))
     if python is None:
         raise ValueError("could not be installed")
-    points = nodes.points if peer.sees == "realizations" else nodes.gravity_centers
-    try:
-        return peers.run(python, "run_points.py", points, timeout=MAX_SECONDS, **options)
-    except subprocess.TimeoutExpired:
-        raise ValueError(f"{RUNS} runs took more than {MAX_SECONDS} seconds") from None
+    return python
 
 
 def _run_elki(nodes: probi.Nodes, algorithm: str, k: int) -> dict[str, Any]:
@@ -149,11 +163,11 @@ def _run_elki(nodes: probi.Nodes, algorithm: str, k: int) -> dict[str, Any]:
     return best | {"centers": [run["centers"][0] for run in runs]}
 
 
-def _run_probi(nodes: probi.Nodes, options: dict[str, Any]) -> dict[str, Any]:
+def _run_probi(nodes: probi.Nodes, options: dict[str, Any], max_seconds: float) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "nodes.npz"
         np.savez(path, points=nodes.points, probabilities=nodes.probabilities, offsets=nodes.offsets)
         command = [sys.executable, "-m", "benchmarks.peers.run_probi", str(path), json.dumps(options)]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=max_seconds)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found

@@ -44,12 +44,17 @@ def data_sets(data: Path) -> dict[str, tuple[bool, Callable[[], probi.Nodes | No
 def coreset(nodes: probi.Nodes, method: str, size: int, seed: int) -> probi.Nodes:
     """Nodes that stand for all, by one of three methods."""
     if method == "uniform":
-        rng = np.random.default_rng(seed)
-        chosen = nodes.take(np.sort(rng.choice(len(nodes), min(size, len(nodes)), replace=False)))
-        return chosen.with_weights(chosen.weights * (len(nodes) / len(chosen)))
+        return uniform_sample(nodes, size, seed)
     summary = probi.Summary(K, size=size, preset=method, random_state=seed)
     summary.update(nodes)
     return summary.coreset()
+
+
+def uniform_sample(nodes: probi.Nodes, size: int, seed: int) -> probi.Nodes:
+    """Nodes drawn with equal probabilities, weighted so that they stand for all."""
+    rng = np.random.default_rng(seed)
+    chosen = nodes.take(np.sort(rng.choice(len(nodes), min(size, len(nodes)), replace=False)))
+    return chosen.with_weights(chosen.weights * (len(nodes) / len(chosen)))
 
 
 def run(data: Path, records: Records, n_seeds: int, report: Any) -> None:
@@ -74,9 +79,9 @@ def run(data: Path, records: Records, n_seeds: int, report: Any) -> None:
             made = coreset(nodes, method, size, seed)
             found = probi.solve(made, K, n_init=2, random_state=seed).centers
             worst = {
-                "on_coreset": _distortion(made, [(found, probi.expected_cost(nodes, found))]),
-                "on_all": _distortion(made, on_all),
-                "at_random": _distortion(made, at_random),
+                "on_coreset": distortion(made, [(found, probi.expected_cost(nodes, found))]),
+                "on_all": distortion(made, on_all),
+                "at_random": distortion(made, at_random),
             }
             records.add(
                 data_set=name, stand_in=stand_in, k=K, method=method, size=size, seed=seed,
@@ -94,6 +99,7 @@ def _at_random(nodes: probi.Nodes) -> list[Any]:
     return [np.asarray(nodes.gravity_centers[rng.choice(len(nodes), K, replace=False)]) for _ in range(N_FIXED)]
 
 
-def _distortion(made: probi.Nodes, centers: list[tuple[Any, float]]) -> float:
+def distortion(made: probi.Nodes, centers: list[tuple[Any, float]]) -> float:
+    """Worst of max(cost on the coreset / cost on all nodes, the inverse) over centers that come with the latter."""
     ratios = [probi.expected_cost(made, places) / cost for places, cost in centers]
     return max(max(ratio, 1 / ratio) for ratio in ratios)

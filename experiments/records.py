@@ -49,6 +49,8 @@ class Records:
 
 
 def _text(value: Any) -> str:
+    if value is None:
+        return ""
     return f"{value:.8g}" if isinstance(value, float) else str(value)
 
 
@@ -71,7 +73,7 @@ def _value(text: str) -> Any:
     return text or None
 
 
-def write_machine(folder: Path, note: str = "") -> None:
+def write_machine(folder: Path, note: str = "", name: str = "machine.json") -> None:
     """Say on what it was measured, and what is to be known about that; no name of the machine, no path."""
     folder.mkdir(parents=True, exist_ok=True)
     found = {
@@ -84,7 +86,7 @@ def write_machine(folder: Path, note: str = "") -> None:
         "date": datetime.date.today().isoformat(),
         "note": note,
     }
-    (folder / "machine.json").write_text(json.dumps(found, indent=2) + "\n")
+    (folder / name).write_text(json.dumps(found, indent=2) + "\n")
 
 
 def _processor() -> str:

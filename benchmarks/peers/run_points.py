@@ -1,7 +1,7 @@
 """Clustering of points by another library, timed; runs in an environment of its own.
 
 Gets the path of an array of points and options as JSON: model, n_clusters, runs, and what the model needs. Prints JSON:
-seconds (best of the runs), centers of each run, peak memory.
+seconds (best of the runs), centers of each run, peak memory. With max_total_seconds, no run starts after that.
 """
 
 import json
@@ -68,6 +68,75 @@ def medoids(points, k, seed, options):
     return some[found.medoids]
 
 
+def faiss(points, k, seed, options):
+    import faiss as package
+
+    # As it comes: 25 iterations on at most 256 points per centroid.
+    return _faiss(package, points, k, seed)
+
+
+def faiss_all(points, k, seed, options):
+    import faiss as package
+
+    return _faiss(package, points, k, seed, max_points_per_centroid=len(points))
+
+
+def _faiss(package, points, k, seed, **settings):
+    model = package.Kmeans(points.shape[1], k, seed=seed + 1, **settings)
+    model.train(points)
+    return model.centroids
+
+
+def intelex(points, k, seed, options):
+    from sklearnex.cluster import KMeans
+
+    return KMeans(k, n_init=1, random_state=seed).fit(points).cluster_centers_
+
+
+def kmeans_once(points, k, seed, options):
+    from sklearn.cluster import KMeans
+
+    return KMeans(k, n_init=1, random_state=seed).fit(points).cluster_centers_
+
+
+def minibatch_once(points, k, seed, options):
+    from sklearn.cluster import MiniBatchKMeans
+
+    return MiniBatchKMeans(k, n_init=1, random_state=seed).fit(points).cluster_centers_
+
+
+def mlpack(points, k, seed, options):
+    from mlpack import kmeans as package
+
+    # Its seed 0 means the clock.
+    found = package(
+        input_=points, clusters=k, algorithm="hamerly", kmeans_plus_plus=True,
+        max_iterations=options["max_iterations"], seed=seed + 1,
+    )  # fmt: skip
+    return found["centroid"]
+
+
+def flspp(points, k, seed, options):
+    from flspp import FLSpp
+
+    return FLSpp(k, random_state=seed).fit(points).cluster_centers_
+
+
+def superkmeans(points, k, seed, options):
+    from superkmeans import SuperKMeans
+
+    return SuperKMeans(k, points.shape[1], seed=seed).train(points)
+
+
+def superkmeans_all(points, k, seed, options):
+    from superkmeans import SuperKMeans
+
+    model = SuperKMeans(
+        k, points.shape[1], seed=seed, hierarchical=False, sampling_fraction=1.0, max_points_per_cluster=len(points)
+    )
+    return model.train(points)
+
+
 def peak_megabytes():
     # Not getrusage, which also counts the process that started this one.
     lines = Path("/proc/self/status").read_text().splitlines()
@@ -81,13 +150,33 @@ MODELS = {
     "birch": birch,
     "kmeans": kmeans,
     "medoids": medoids,
+    "faiss": faiss,
+    "faiss_all": faiss_all,
+    "intelex": intelex,
+    "kmeans_once": kmeans_once,
+    "minibatch_once": minibatch_once,
+    "mlpack": mlpack,
+    "flspp": flspp,
+    "superkmeans": superkmeans,
+    "superkmeans_all": superkmeans_all,
 }
+# What a library takes without a copy; the others take both kinds of floats.
+DTYPES = {
+    "faiss": np.float32, "faiss_all": np.float32, "superkmeans": np.float32, "superkmeans_all": np.float32,
+    "mlpack": np.float64, "flspp": np.float64,
+}  # fmt: skip
 
-points = np.ascontiguousarray(np.load(sys.argv[1]))
 options = json.loads(sys.argv[2])
+points = np.ascontiguousarray(np.load(sys.argv[1]), DTYPES.get(options["model"]))
 before = peak_megabytes()
-times, centers = [], []
+# Imports and threads are started before the clock.
+warm_up = np.random.default_rng(0).normal(size=(1000, points.shape[1])).astype(points.dtype)
+MODELS[options["model"]](warm_up, 2, 0, options)
+times: list[float] = []
+centers = []
 for seed in range(options["runs"]):
+    if sum(times) > options.get("max_total_seconds", np.inf):
+        break
     start = time.perf_counter()
     found = MODELS[options["model"]](points, options["n_clusters"], seed, options)
     times.append(time.perf_counter() - start)

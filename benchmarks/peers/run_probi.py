@@ -17,8 +17,9 @@ k = options["n_clusters"]
 
 def stream(seed: int) -> probi.Result:
     summary = probi.Summary(k, preset=options["preset"], random_state=seed)
-    for start in range(0, len(nodes), 5000):
-        summary.update(nodes[start : start + 5000])
+    batch = options.get("batch", 5000)
+    for start in range(0, len(nodes), batch):
+        summary.update(nodes[start : start + batch])
     return probi.solve(summary, k, random_state=seed)
 
 
@@ -35,8 +36,11 @@ def everything(seed: int) -> probi.Result:
 run = {"stream": stream, "uniform": uniform, "all": everything}[options["model"]]
 before = peak_megabytes()
 run(0)
-times, centers = [], []
+times: list[float] = []
+centers = []
 for seed in range(options["runs"]):
+    if sum(times) > options.get("max_total_seconds", np.inf):
+        break
     start = time.perf_counter()
     centers.append(run(seed).centers.tolist())
     times.append(time.perf_counter() - start)

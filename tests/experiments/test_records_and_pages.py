@@ -225,5 +225,5 @@ def test_distortion_is_the_worst_of_both_directions():
     import probi
 
     nodes = probi.Nodes.from_points([[0.0], [2.0]])
-    assert quality._distortion(nodes, [([[0.0]], 4.0)]) == 2.0
-    assert quality._distortion(nodes, [([[0.0]], 1.0), ([[0.0]], 2.0)]) == 2.0
+    assert quality.distortion(nodes, [([[0.0]], 4.0)]) == 2.0
+    assert quality.distortion(nodes, [([[0.0]], 1.0), ([[0.0]], 2.0)]) == 2.0

@@ -112,9 +112,9 @@ def _where_they_win(rows: list[Row]) -> str:
             "",
             words(f"""
                 In squares {ahead} of {n_all} results are better than probi's centers, whose squares are {median:.3f}
-                times theirs in the median and {max(squares):.3g} times at most: for k-means, use one of these. What
-                they do not do: nodes whose realizations matter beyond their mean, streams larger than memory, merging,
-                and an error estimate for the cost.
+                times theirs in the median and {max(squares):.3g} times at most: for k-means, use one of these. All but
+                MiniBatchKMeans need the points in memory; none sees more of a node than its mean, merges parts of the
+                data, or estimates the error of its cost.
             """),
         ]
     )

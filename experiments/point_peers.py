@@ -23,7 +23,7 @@ CORESET_KEYS = ("data_set", "k", "peer")
 CORESET_VALUES = ("n", "d", "size", "seconds", "found", "at_random", "other_cores", "note")
 
 OURS = "probi"
-MAX_SECONDS = 60  # for all runs of a system on a data set, loading included
+MAX_SECONDS = 40  # for all runs of a system on a data set, loading included
 MAX_TOTAL_SECONDS = 3  # no further run starts after that
 MAX_ITERATIONS = 100
 BLOCK = 1 << 14

@@ -131,6 +131,17 @@ def test_the_page_says_where_others_win(tmp_path):
     assert "other work kept 0.2 cores busy" in text
 
 
+def test_better_coresets_are_named(tmp_path):
+    made = Records(tmp_path / "points_coresets.csv", point_peers.CORESET_KEYS, point_peers.CORESET_VALUES)
+    row = {"data_set": "A", "k": 10, "n": 1000, "d": 2, "size": 100}
+    made.add(peer="probi", seconds=0.5, found=1.02, at_random=1.01, **row)
+    made.add(peer="coreax, kernel herding", seconds=5.0, found=1.01, at_random=1.02, **row)
+    made.add(peer="uniform sample", seconds=0.1, found=1.1, at_random=1.1, **row)
+    text = point_peers_page._coresets(tmp_path).partition("A lower distortion")[2]
+    assert "- A: coreax, kernel herding, for found centers, 10 times the seconds." in text
+    assert "uniform" not in text
+
+
 def test_other_load_does_not_count_this_process():
     load = OtherLoad()
     sum(i * i for i in range(3_000_000))

@@ -7,7 +7,9 @@ BIN := .venv/bin
 
 # What a target needs is installed when it is first run: make demo does not wait for Spark and linters.
 INSTALLED := .venv/.installed-
-INSTALL := $(if $(shell command -v uv),uv pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile)
+# Spark comes as 450 MB of source: the wheel that is built of it and unpacked at once need not be compressed.
+STORED := --config-settings=--build-option=--compression=stored
+INSTALL := $(if $(shell command -v uv),uv pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile) $(STORED)
 
 # Folder with the data sets for the benchmarks; those whose file is not there are skipped.
 DATA ?= $(or $(PROBI_DATA),data)
@@ -23,7 +25,7 @@ export NUMBA_CACHE_DIR
 COMPILED := .cache/numba/$(lastword $(notdir $(NUMBA_CACHE_DIR)))
 KERNELS := $(COMPILED)/float64.compiled $(COMPILED)/float32.compiled
 
-# A process for each core; what shares a Spark session, a Dask cluster or a file's fixtures runs in the same one.
+# A process more than cores; what shares a Spark session, a Dask cluster or a file's fixtures runs in the same one.
 PYTEST := $(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder
 # No engines, no browser, no processes of their own, nothing that takes seconds.
 CORE := not slow and not process and not dask and not spark and not browser
@@ -31,7 +33,7 @@ CORE := not slow and not process and not dask and not spark and not browser
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test core oldest docs bench paper dist changelog lint format clean
+.PHONY: help demo check test core all-tests oldest docs bench paper dist changelog lint format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -42,12 +44,14 @@ demo: $(INSTALLED)itself  ## cluster the forecasts of hurricane Otis
 check:  ## what to run before each commit: lint, and the core tests beside it
 	@$(MAKE) --no-print-directory --jobs 2 lint core
 
-test:  ## lint, then all tests, the examples in docstrings, README and docs
-	@$(MAKE) --no-print-directory --jobs 2 lint $(KERNELS)
-	$(PYTEST)
+test:  ## lint, and beside it all tests, the examples in docstrings, README and docs
+	@$(MAKE) --no-print-directory --jobs 2 lint all-tests
 
 core: $(INSTALLED)test $(KERNELS)
 	HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),check) $(PYTEST) -m "$(CORE)"
+
+all-tests: $(INSTALLED)test $(KERNELS)
+	$(PYTEST)
 
 # Compiled once here, and not by each process of the tests that needs them; beside the installation of what only tests
 # need, which takes probi itself away for a moment.

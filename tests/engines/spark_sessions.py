@@ -68,12 +68,17 @@ def home():
     return str(folder)
 
 
+def environment():
+    """Variables by which Spark finds itself, its Python and its address."""
+    return {"PYSPARK_PYTHON": sys.executable, "SPARK_HOME": home(), "SPARK_LOCAL_IP": "127.0.0.1"}
+
+
 @contextlib.contextmanager
 def session(master):
     """A session of this process. One after the other: they share their Java."""
     from pyspark.sql import SparkSession
 
-    os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_HOME": home(), "SPARK_LOCAL_IP": "127.0.0.1"}
+    os.environ |= environment()
     builder = SparkSession.builder.master(master).appName("probi tests")
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)

@@ -165,6 +165,7 @@ main()
 """
 
 
+@pytest.mark.process
 def test_a_new_engine_is_one_file(tmp_path):
     assert NAMES == ["dask", "spark"]
     (tmp_path / "engines").mkdir()

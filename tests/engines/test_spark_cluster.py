@@ -12,18 +12,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from commands import probi as probi_command
-from commands import probi_process
+from commands import probi
 from engines.here import Here, Tables
-from engines.spark_sessions import EXECUTORS, SETTINGS, need_spark, session, wait_until
+from engines.spark_sessions import EXECUTORS, SETTINGS, environment, need_spark, session, wait_until
 from samples import blobs
 from table_files import columns_of, some_nodes, write
 
-import probi.io
-from probi import Nodes, Summary, expected_cost, solve
+from probi import Nodes, Summary, expected_cost, io, solve
 
 need_spark()
 
+from pyspark.sql import SparkSession  # noqa: E402
 from pyspark.sql import functions as F  # noqa: E402, N812
 
 from probi.engines import spark as on_spark  # noqa: E402
@@ -33,6 +32,31 @@ pytestmark = pytest.mark.spark
 N_PARTS, N_ROWS, N_CLUSTERS = 8, 24_000, 3
 POINTS = {"layout": "points", "random_state": 1}
 GROUPS = {"group_size": 10, "random_state": 1}
+
+
+@pytest.mark.slow
+def test_the_command_line_writes_the_same_folder(capsys, monkeypatch, tmp_path):
+    """Before all others: it starts and stops a session of its own, whose Java they go on with."""
+    columns = columns_of(some_nodes("long", n=3000), "long")
+    columns["x0"][4321] = float("nan")
+    path = write(tmp_path / "x.parquet", columns, step=1000)
+    settings = ("cluster", path, "-k", "2,3", "--layout", "long", "--size", 40, "--missing", "skip-node", "--json")
+    here = probi(capsys, *settings, "-o", tmp_path / "here")
+    conf = " ".join(f"--conf '{name}={value}'" for name, value in SETTINGS.items())
+    for name, value in (environment() | {"PYSPARK_SUBMIT_ARGS": f"{conf} pyspark-shell"}).items():
+        monkeypatch.setenv(name, value)
+    there = probi(capsys, *settings, "-o", tmp_path / "there", "--engine", "spark", "--workers", "local[2]")
+    assert "local[2]" in there.err
+    costs = [[solution["cost"] for solution in ran.json["solutions"]] for ran in (there, here)]
+    assert costs[0] == pytest.approx(costs[1], rel=1e-12)
+    names = {path.name for path in (tmp_path / "here").iterdir()}
+    assert {path.name for path in (tmp_path / "there").iterdir()} == names
+    # One part is the whole, so all that was found is the same.
+    for name in ("summary.probi", "centers.parquet", "rejected.csv"):
+        assert (tmp_path / "there" / name).read_bytes() == (tmp_path / "here" / name).read_bytes()
+    tables = [pq.read_table(tmp_path / run / "assignment.parquet") for run in ("there", "here")]
+    assert tables[0] == tables[1]
+    assert SparkSession.getActiveSession() is None  # the command has stopped its session
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +143,7 @@ def test_a_killed_executor_changes_nothing(ran):
 
 @pytest.mark.parametrize(("name", "reading"), [("points", {"layout": "points"}), ("groups", {"group_size": 10})])
 def test_the_solution_is_as_good_as_that_of_one_machine(ran, folder, name, reading):
-    nodes = Nodes.concat(list(probi.io.read(folder, **reading)))
+    nodes = Nodes.concat(list(io.read(folder, **reading)))
     local = Summary(N_CLUSTERS, random_state=1)
     local.update(nodes)
     summary = getattr(ran, name)
@@ -127,26 +151,3 @@ def test_the_solution_is_as_good_as_that_of_one_machine(ran, folder, name, readi
     assert summary.mass == pytest.approx(nodes.mass.sum(), rel=1e-12)
     costs = [expected_cost(nodes, solve(some, N_CLUSTERS, random_state=1).centers) for some in (summary, local)]
     assert costs[0] <= 1.01 * costs[1]
-
-
-@pytest.mark.process
-def test_the_command_line_writes_the_same_folder(capsys, tmp_path):
-    columns = columns_of(some_nodes("long", n=3000), "long")
-    columns["x0"][4321] = float("nan")
-    path = write(tmp_path / "x.parquet", columns, step=1000)
-    settings = ("cluster", path, "-k", "2,3", "--layout", "long", "--size", 40, "--missing", "skip-node", "--json")
-    here = probi_command(capsys, *settings, "-o", tmp_path / "here")
-    conf = " ".join(f"--conf '{name}={value}'" for name, value in SETTINGS.items())
-    environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_SUBMIT_ARGS": f"{conf} pyspark-shell"}
-    elsewhere = ("--engine", "spark", "--workers", "local[2]")
-    there = probi_process(*settings, "-o", tmp_path / "there", *elsewhere, env=environment, timeout=400)
-    assert "local[2]" in there.err
-    costs = [[solution["cost"] for solution in ran.json["solutions"]] for ran in (there, here)]
-    assert costs[0] == pytest.approx(costs[1], rel=1e-12)
-    names = {path.name for path in (tmp_path / "here").iterdir()}
-    assert {path.name for path in (tmp_path / "there").iterdir()} == names
-    # One part is the whole, so all that was found is the same.
-    for name in ("summary.probi", "centers.parquet", "rejected.csv"):
-        assert (tmp_path / "there" / name).read_bytes() == (tmp_path / "here" / name).read_bytes()
-    tables = [pq.read_table(tmp_path / run / "assignment.parquet") for run in ("there", "here")]
-    assert tables[0] == tables[1]

@@ -91,7 +91,8 @@ def test_a_missing_file_says_where_to_get_it(tmp_path, name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
-def test_stand_ins_have_the_dimension_and_do_not_depend_on_the_cut(name):
+def test_stand_ins_have_the_dimension_and_do_not_depend_on_the_cut(name, monkeypatch):
+    monkeypatch.setattr(datasets, "BLOCK", 1 << 12)  # rows that are made at once
     data_set = ALL[name]
     start = datasets.BLOCK - 300
     whole = data_set.stand_in(start, start + 900)

@@ -105,10 +105,12 @@ def test_costs_are_as_near_with_short_leaves():
     some = uncertain(800)
     centers = np.array([[0.0, 0.0], [45.0, 40.0], [90.0, 80.0]])
     true = expected_cost(some, centers)
-    costs = [
-        [expected_cost(fed(some, leaf_coordinates=coordinates, seed=seed).coreset(), centers) for seed in range(30)]
-        for coordinates in (0, 60)
+    coresets = [
+        [fed(some, leaf_coordinates=coordinates, seed=seed).coreset() for seed in range(30)] for coordinates in (0, 60)
     ]
+    for coreset in coresets[1]:
+        assert coreset.mass.sum() == pytest.approx(some.mass.sum(), rel=1e-9)
+    costs = [[expected_cost(coreset, centers) for coreset in of_leaves] for of_leaves in coresets]
     long, short = np.sqrt(((np.array(costs) / true - 1) ** 2).mean(axis=1))
     # Root mean squares of 30 numbers differ by a factor of 2 once in 10,000 times.
     assert short < 2.0 * long

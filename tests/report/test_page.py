@@ -17,7 +17,7 @@ from samples import blobs, quiet_solve
 
 from probi import InputError, Nodes, Summary, assign, solve
 from probi.report import Borderline, ReportContext, write_report
-from probi.report._style import fixed, number, percent, plus_minus
+from probi.report._scene import fixed, number, percent, plus_minus
 from probi.report.page import render_report
 
 pytestmark = pytest.mark.slow

@@ -11,13 +11,10 @@ from samples import blobs, quiet_solve
 
 from probi import Nodes, assign
 from probi.geo import lonlat_of, on_sphere
-from probi.report._charts import elbow_picture, profiles_picture, split_picture
-from probi.report._clusters import MAX_NUMBERED, clusters_picture
-from probi.report._marks import RADIUS, beside
+from probi.report._charts import MAX_NUMBERED, clusters_picture, elbow_picture, profiles_picture, split_picture
+from probi.report._marks import EXCESS, PALETTE, RADIUS, SPREAD, beside, color, marker, polyline, shown
 from probi.report._picture import limits, round_ticks
 from probi.report._scene import make_scene
-from probi.report._style import EXCESS, PALETTE, SPREAD, color, marker
-from probi.report._svg import polyline, shown
 
 NUMBER = r"-?[\d.]+"
 
@@ -123,12 +120,12 @@ def test_of_more_clusters_none_has_a_colour_and_the_largest_have_numbers():
     nodes = Nodes.from_points(np.random.default_rng(0).normal(size=(90, 3)))
     result = quiet_solve(nodes, 21, n_init=1, random_state=0)
     described = clusters_picture(make_scene(result, nodes, None, None))
-    picture, words = described.svg(), described.words
+    picture = described.svg()
     assert not [paint for paint in PALETTE if paint in picture]
     assert "dasharray" not in picture
     assert len(numbers_in(picture)) == MAX_NUMBERED
     assert set(numbers_in(picture)) <= set(map(str, np.argsort(-result.clusters.mass, kind="stable")[:MAX_NUMBERED]))
-    assert "the 10 largest are numbered" in words.caption
+    assert "the 10 largest are numbered" in described.caption
 
 
 def test_every_realization_and_median_is_drawn_in_the_colour_of_its_cluster():
@@ -161,9 +158,9 @@ def test_an_ellipse_is_one_standard_deviation_of_its_cluster():
 def test_ellipses_that_would_hide_their_centers_are_not_drawn():
     nodes = Nodes.from_points([[0.0, 0.0], [0.1, 0.0], [99.0, 99.0], [99.0, 99.1]])
     described = clusters_picture(make_scene(quiet_solve(nodes, 2, random_state=0), nodes, None, None))
-    picture, words = described.svg(), described.words
+    picture = described.svg()
     assert "dasharray" not in picture
-    assert "Dashed" not in words.caption
+    assert "Dashed" not in described.caption
 
 
 def test_bars_are_as_long_as_the_cost():
@@ -196,11 +193,11 @@ def test_costs_have_their_unit_and_no_words_lie_across_the_curve():
     nodes = solved()[1]
     results = [quiet_solve(nodes, k, random_state=0) for k in (1, 3)]
     described = elbow_picture(results, 1, "km")
-    picture, words = described.svg(), described.words
+    picture = described.svg()
     named = {e.text for e in elements(picture, "text") if not re.fullmatch(r"[\d,.]+", e.text)}
     assert named == {"Number of clusters", "Expected cost, km"}
-    assert re.search(r"the nodes' own spread, [\d,.]+ km; no clustering costs less", words.caption)
-    assert "good" not in words.caption
+    assert re.search(r"the nodes' own spread, [\d,.]+ km; no clustering costs less", described.caption)
+    assert "good" not in described.caption
     assert "Expected cost, km" in [e.text for e in elements(split_picture(results[1], "km").svg(), "text")]
 
 

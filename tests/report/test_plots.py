@@ -18,8 +18,9 @@ from samples import blobs, quiet_solve
 
 from probi import InputError, Nodes, PLloyd, Summary, expected_distances, one_medians, solve
 from probi.report import ReportContext, plot_clusters, plot_cost_split, plot_elbow, plot_profiles
-from probi.report._clusters import MAX_REALIZATIONS
-from probi.report._style import color, number
+from probi.report._charts import MAX_REALIZATIONS
+from probi.report._marks import color
+from probi.report._scene import number
 from probi.report.page import render_report
 
 pytestmark = pytest.mark.slow

@@ -1,22 +1,56 @@
-"""Marks of plots, in the units of the axes: each is drawn as SVG for the report, or by matplotlib."""
+"""Marks of plots, in the units of the axes: each is drawn as SVG for the report, or by matplotlib.
 
+The report does not use matplotlib, whose import and layout would take longer than the rest of a run. Lengths of SVG are
+in points, 1/72 inch; y points down. Its colors and fonts are those of the page.
+"""
+
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from html import escape
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from probi._types import Array, Floats, Integers
-from probi.report import _svg as svg
-from probi.report._style import DISC, DISC_INK, INK, MUTED
-from probi.report._svg import Box
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.path import Path
 
+INK, MUTED, LINE = "#1f2733", "#667080", "#d9dde3"
+SPREAD, EXCESS = "#9fb3c8", "#33618f"
+DISC, DISC_INK = "#ffffff", "#1f2732"  # discs stay white on a dark page, so their numbers stay dark
+# Colors that the page defines, for light and dark mode.
+VARIABLES = {
+    INK: "var(--ink)",
+    MUTED: "var(--muted)",
+    LINE: "var(--line)",
+    SPREAD: "var(--spread)",
+    EXCESS: "var(--excess)",
+}
 
+# Paul Tol's "bright" scheme, extended: each next color is the one farthest from all before it, for normal and for
+# color-deficient vision; visible on white and on black.
+PALETTE = (
+    "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#9687ff", "#692db4", "#2da596", "#873c1e",
+    "#96960f", "#b45ad2", "#ffa5c3", "#e178d2", "#78c396", "#00694b", "#4b78ff", "#c35a0f", "#874bd2", "#966978",
+)  # fmt: skip
+# Color-blind readers can tell seven colors apart, but not twenty, so each group of seven has its own marker.
+SAME_MARKER = 7
+MARKERS = ("o", "s", "^")
+
+SMALL = 10.0  # size of text
+# Forms of paths. A shape has the numbers left, middle, radius, diameter.
+VERTICAL, HORIZONTAL = "M{0} {1}V{2}", "M{1} {0}H{2}"  # x or y, start, stop
+RECTANGLE = "M{0} {2}H{1}V{3}H{0}Z"  # left, right, top, bottom
+SHAPES = {
+    "o": "M{0} {1}a{2} {2} 0 1 0 {3} 0a{2} {2} 0 1 0-{3} 0Z",
+    "s": "M-{2}-{2}H{2}V{2}H-{2}Z",
+    "^": "M0-{2}L{2} {2}H-{2}Z",
+}
 N_CORNERS = 60  # of an ellipse
 N_LAYERS = 12  # layers in which the marks of all clusters alternate on top
 RADIUS, NUMBER_SIZE = 6.5, 8.5  # of the disc with the number of a cluster, and of the number, in points
@@ -26,21 +60,107 @@ N_DIRECTIONS = 16  # in which a disc may be placed
 PLAIN: dict[str, Any] = {"parse_math": False, "usetex": False}
 
 
-class Mark(Protocol):
-    """Something drawn in the units of the axes."""
+def has_colors(n_clusters: int) -> bool:
+    """Whether each cluster has its own color; if there are too many, none has."""
+    return n_clusters <= len(PALETTE)
 
-    @property
-    def name(self) -> str:
-        """Name by which it is found in a figure."""
-        ...
 
-    def svg(self, box: Box) -> Iterator[str]:
-        """Elements of SVG."""
-        ...
+def color(cluster: int, n_clusters: int) -> str:
+    """Color of a cluster."""
+    return PALETTE[cluster] if has_colors(n_clusters) else MUTED
 
-    def draw(self, axes: "Axes", look: dict[str, Any]) -> None:
-        """Draw with matplotlib; ``look`` has the name and the layer."""
-        ...
+
+def marker(cluster: int, n_clusters: int) -> str:
+    """Marker of a cluster."""
+    return MARKERS[cluster // SAME_MARKER] if has_colors(n_clusters) else MARKERS[0]
+
+
+# -- SVG --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Box:
+    """A rectangle of the plot, and the mapping of values to it."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+    x_limits: tuple[float, float]
+    y_limits: tuple[float, float]  # at the bottom and at the top
+
+    def x(self, values: ArrayLike) -> Any:
+        """Horizontal positions of values."""
+        low, high = self.x_limits
+        return self.left + (np.asarray(values, np.float64) - low) / (high - low) * (self.right - self.left)
+
+    def y(self, values: ArrayLike) -> Any:
+        """Vertical positions of values, from the top."""
+        low, high = self.y_limits
+        return self.bottom - (np.asarray(values, np.float64) - low) / (high - low) * (self.bottom - self.top)
+
+    def places(self, points: Floats) -> Floats:
+        """Positions of points, (n, 2)."""
+        return np.column_stack([self.x(points[:, 0]), self.y(points[:, 1])])
+
+
+def shown(color: str) -> str:
+    """A color as the page defines it."""
+    return VARIABLES.get(color, color)
+
+
+def length(value: float) -> str:
+    """A length, to a hundredth of a point."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def path(
+    points: Sequence[str], *, stroke: str = "none", width: float = 0.0, fill: str = "none", alpha: float = 1.0,
+    more: str = "",
+) -> str:  # fmt: skip
+    """A path with a fill color, an outline color, or both; nothing if there are no points."""
+    paint = f"fill: {shown(fill)}"
+    if width:
+        paint += f"; stroke: {shown(stroke)}; stroke-width: {length(width)}"
+    if alpha < 1.0:
+        paint += f"; {'fill' if fill != 'none' else 'stroke'}-opacity: {length(alpha)}"
+    return f'<path d="{"".join(points)}" style="{paint}{more}"/>' if points else ""
+
+
+def text(
+    x: float, y: float, words: str, *, size: float = SMALL, color: str = INK, anchor: str = "start",
+    turned: bool = False, bold: bool = False,
+) -> str:  # fmt: skip
+    """One line of text, vertically centered; it reads upward if ``turned``."""
+    base = f' transform="rotate(-90 {length(x)} {length(y)})"' if turned else ""
+    style = f"font: {'bold ' * bold}{length(size)}px var(--sans); text-anchor: {anchor}; fill: {shown(color)}"
+    return (
+        f'<text x="{length(x)}" y="{length(y)}" dy="0.35em"{base} style="{style}">{escape(words, quote=False)}</text>'
+    )
+
+
+def outlines(form: str, *numbers: ArrayLike) -> list[str]:
+    """Points of paths of one form, one per row of the numbers; none where a number is missing."""
+    rows = np.column_stack([np.ravel(each) for each in np.broadcast_arrays(*numbers)])
+    return [form.format(*map(length, row)) for row in rows[np.isfinite(rows).all(axis=1)].tolist()]
+
+
+def stamps(shape: str, places: Floats, radius: float | Floats) -> list[str]:
+    """Points of paths of a shape, one around each place."""
+    return outlines(SHAPES[shape], places[:, 0] - radius, places[:, 1], radius, 2 * radius)
+
+
+def polyline(x: Floats, y: Floats) -> str:
+    """Points of a path that is interrupted at missing ones."""
+    steps, pen = "", "M"
+    for a, b in zip(x.tolist(), y.tolist(), strict=True):
+        is_there = math.isfinite(a) and math.isfinite(b)
+        steps += f"{pen}{length(a)} {length(b)}" if is_there else ""
+        pen = "L" if is_there else "M"
+    return steps
+
+
+# -- marks ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,9 +182,9 @@ class Line:
         if self.area:
             there = np.isfinite(y)
             below = np.append(x[there], x[there][[-1, 0]]), np.append(y[there], [box.bottom] * 2)
-            yield svg.path(svg.polyline(*below) + "Z", fill=self.color, alpha=self.area)
+            yield path(polyline(*below) + "Z", fill=self.color, alpha=self.area)
         dashes = "; stroke-dasharray: 4 2" if self.dashed else ""
-        yield svg.path(svg.polyline(x, y), stroke=self.color, width=self.width, alpha=self.alpha, more=dashes)
+        yield path(polyline(x, y), stroke=self.color, width=self.width, alpha=self.alpha, more=dashes)
 
     def draw(self, axes: "Axes", look: dict[str, Any]) -> None:
         """A line, and the area."""
@@ -106,22 +226,24 @@ class Dots:
     def svg(self, box: Box) -> Iterator[str]:
         """Paths, or marks in alternating layers after a definition of each look."""
         places = box.places(self.points)
+        edge: dict[str, Any] = {"stroke": self.edge, "width": self.width, "alpha": self.alpha}
         if isinstance(self.fill, str):
-            circles = list(map(svg.circle, places, np.broadcast_to(self.radius, len(places))))
-            for points in circles if self.width else ["".join(circles)]:
-                yield svg.path(points, fill=self.fill, stroke=self.edge, width=self.width)
+            circles = stamps("o", places, self.radius)
+            yield from (path(points, fill=self.fill, **edge) for points in (circles if self.width else [circles]))
             return
         there = np.isfinite(places).all(axis=1)
         looks = np.array([f"{fill}{shape}" for fill, shape in zip(self.fill, self.shapes, strict=True)])
         kinds, look_of = np.unique(looks[there], return_inverse=True)
-        edge: dict[str, Any] = {"stroke": self.edge, "width": self.width, "alpha": self.alpha}
         for i, look in enumerate(kinds.tolist()):
-            shape = svg.shape(look[7:], float(self.radius))
-            yield svg.mark(f"{self.name}-{i}", svg.path(shape, fill=look[:7], **edge))
+            mark = path(stamps(look[7:], np.zeros((1, 2)), self.radius), fill=look[:7], **edge)
+            size = 'markerUnits="userSpaceOnUse" markerWidth="1" markerHeight="1" overflow="visible"'
+            yield f'<marker id="{self.name}-{i}" {size}>{mark}</marker>'
         layers = np.array_split(places[there], N_LAYERS), np.array_split(look_of, N_LAYERS)
         for some, looks_of_some in zip(*layers, strict=True):
             for i in range(len(kinds)):
-                yield svg.marks(some[looks_of_some == i], f"{self.name}-{i}")
+                points = " ".join(f"{x:.1f},{y:.1f}" for x, y in some[looks_of_some == i].tolist())
+                style = f"fill: none; marker: url(#{self.name}-{i})"
+                yield f'<polyline points="{points}" style="{style}"/>' if points else ""
 
     def draw(self, axes: "Axes", look: dict[str, Any]) -> None:
         """A collection for each shape."""
@@ -150,7 +272,7 @@ class Bars:
         """One path."""
         rows = np.arange(len(self.starts))
         ends = box.x(self.starts), box.x(self.starts + self.lengths)
-        yield svg.path(svg.rectangles(*ends, box.y(rows - 0.36), box.y(rows + 0.36)), fill=self.color)
+        yield path(outlines(RECTANGLE, *ends, box.y(rows - 0.36), box.y(rows + 0.36)), fill=self.color)
 
     def draw(self, axes: "Axes", look: dict[str, Any]) -> None:
         """A container."""
@@ -175,10 +297,11 @@ class Numbers:
         discs = beside(places, self.numbers, box.places(self.marks), frame)
         towards = places[self.numbers] - discs
         ends = discs + towards * (1.0 - 3.0 / np.hypot(*towards.T))[:, None]
-        yield svg.path("".join(svg.polyline(*line.T) for line in np.stack([discs, ends], 1)), stroke=MUTED, width=0.8)
-        for c, paint, (x, y) in zip(self.numbers, self.colors, discs, strict=True):
-            yield svg.path(svg.circle((x, y), RADIUS), fill=DISC, stroke=paint, width=1.6)
-            yield svg.text(x, y, str(c), size=NUMBER_SIZE, color=DISC_INK, anchor="middle", bold=True)
+        yield path(outlines("M{} {}L{} {}", *discs.T, *ends.T), stroke=MUTED, width=0.8)
+        circles = stamps("o", discs, RADIUS)
+        for c, paint, (x, y), circle in zip(self.numbers, self.colors, discs, circles, strict=True):
+            yield path(circle, fill=DISC, stroke=paint, width=1.6)
+            yield text(x, y, str(c), size=NUMBER_SIZE, color=DISC_INK, anchor="middle", bold=True)
 
     def draw(self, axes: "Axes", look: dict[str, Any]) -> None:
         """Annotations."""
@@ -194,6 +317,10 @@ class Numbers:
                 bbox={"boxstyle": Disc(RADIUS / NUMBER_SIZE), "facecolor": DISC, "edgecolor": paint, "linewidth": 1.6},
                 arrowprops={"arrowstyle": "-", "color": MUTED, "linewidth": 0.8, "shrinkB": 2}, **look, **PLAIN,
             )  # fmt: skip
+
+
+# Something drawn in the units of the axes; its name finds it in a figure of matplotlib.
+Mark = Line | Dots | Bars | Numbers
 
 
 @dataclass(frozen=True)
@@ -232,8 +359,7 @@ def beside(centers: Floats, numbers: Integers, marks: Floats, frame: Floats) -> 
     directions = np.column_stack([np.cos(turns), np.sin(turns)])
     distances = np.array([2.0, 3.0, 4.5, 6.5, 9.0]) * RADIUS
     shifts = (distances[:, None, None] * directions).reshape(-1, 2)
-    marks = marks[np.isfinite(marks).all(axis=1)]
-    dots = centers[np.isfinite(centers).all(axis=1)]
+    marks, dots = (some[np.isfinite(some).all(axis=1)] for some in (marks, centers))
     low, high = frame.min(axis=0) + RADIUS, frame.max(axis=0) - RADIUS
     placed = np.empty((0, 2))
     for c in numbers.tolist():
@@ -261,11 +387,6 @@ def paint_of(axes: "Axes", color: str) -> str:
 
 def root_figure(axes: "Axes") -> "Figure":
     """Figure that contains the axes, even in subfigures."""
-    from matplotlib.figure import SubFigure
-
-    figure = axes.figure
-    while isinstance(figure, SubFigure):
-        figure = figure.figure
-    if figure is None:
+    if axes.figure is None:
         raise TypeError("These axes are in no figure.")
-    return figure
+    return axes.figure.figure

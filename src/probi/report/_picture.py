@@ -3,16 +3,16 @@
 import math
 import textwrap
 from collections.abc import Iterator, Sequence
+from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from probi._types import Array
 from probi.errors import MissingExtraError
-from probi.report import _svg as svg
-from probi.report._marks import PLAIN, Bars, Mark, paint_of, root_figure
-from probi.report._style import INK, LINE, MUTED, Words, number
-from probi.report._svg import SMALL, Box
+from probi.report import _marks as svg
+from probi.report._marks import INK, LINE, MUTED, PLAIN, SMALL, Bars, Box, Mark, paint_of, root_figure
+from probi.report._scene import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 Ticks = Sequence[tuple[float, str]]
 
-# Of SVG, in points.
+# Of SVG, in points. Narrower than matplotlib's plots, with larger text: readable when scaled to the width of a phone.
+WIDTH = 5.2 * 72
 PAD = 3.0  # around a plot
 TICK = 3.0  # length of a tick
 GAP = 3.5  # between a tick and its text, and between that and the name of an axis
@@ -103,7 +104,9 @@ class Panel(NamedTuple):
 class Picture(NamedTuple):
     """A plot: panels with the same axes, row by row, and the words about it."""
 
-    words: Words
+    title: str
+    caption: str
+    alt: str
     height: float  # in inches
     x: Axis
     y: Axis
@@ -118,26 +121,28 @@ class Picture(NamedTuple):
         boxes, x_ticks, y_ticks = self._layout()
         parts: list[str] = []
         for i, (box, panel) in enumerate(zip(boxes, self.panels, strict=True)):
-            parts += self._grid(box, x_ticks, y_ticks)
             is_lowest, is_first = i + self.n_columns >= len(boxes), i % self.n_columns == 0
-            parts += self._frame(box, x_ticks if is_lowest else [], y_ticks, is_first)
+            parts += self._frame(box, x_ticks, y_ticks, is_lowest, is_first)
             parts.append(svg.text(box.left, box.top - 3 - 0.5 * SMALL, panel.title) if panel.title else "")
             for mark in panel.marks:
                 parts += mark.svg(box)
         parts += self._names(boxes, x_ticks, y_ticks)
         parts += self._legend(boxes[0])
-        return svg.picture(parts, 72 * self.height, self.words.alt)
+        size = f"{svg.length(WIDTH)} {svg.length(72 * self.height)}"
+        head = (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}" role="img" aria-label="{escape(self.alt)}">'
+        )
+        return head + "\n".join(part for part in parts if part) + "</svg>"
 
     def _layout(self) -> tuple[list[Box], Ticks, Ticks]:
         """Boxes of all panels, and the ticks of both axes."""
         x_limits, y_limits = self.x.limits, self.y.limits
         y_ticks = self._y_ticks(y_limits)
         left = PAD + self._beside(y_ticks) + LINE_HEIGHT * len(self.y.name.splitlines())
-        right = svg.WIDTH - PAD - (0.0 if self.x.is_turned else SMALL)
+        right = WIDTH - PAD - (0.0 if self.x.is_turned else SMALL)
         bottom = 72 * self.height - PAD - self._below(self.x.ticks or []) - LINE_HEIGHT * len(self.x.name.splitlines())
-        n_rows = -(-len(self.panels) // self.n_columns)
         width = (right - left - BETWEEN * (self.n_columns - 1)) / self.n_columns
-        height = (bottom - PAD) / n_rows
+        height = (bottom - PAD) / self.n_rows
         above, under = (SMALL + 8, 3.0) if self.panels[0].title else (SMALL / 2, 0.0)
         if self.aspect is not None:
             sides = width / (height - above)
@@ -150,6 +155,11 @@ class Picture(NamedTuple):
             boxes.append(Box(x, top + above, x + width, top + height - under, x_limits, y_limits))
         return boxes, _ticks_across(*x_limits, width) if self.x.ticks is None else self.x.ticks, y_ticks
 
+    @property
+    def n_rows(self) -> int:
+        """Rows of panels."""
+        return -(-len(self.panels) // self.n_columns)
+
     def _y_ticks(self, limits: tuple[float, float]) -> Ticks:
         return round_ticks(*limits, MAX_TICKS) if self.y.ticks is None else self.y.ticks
 
@@ -161,26 +171,22 @@ class Picture(NamedTuple):
         """Space for the ticks of the x axis."""
         return GAP + (_width_of(ticks, 0.92 * SMALL) if self.x.is_turned else TICK + GAP + SMALL)
 
-    def _grid(self, box: Box, x_ticks: Ticks, y_ticks: Ticks) -> Iterator[str]:
-        lines = ""
-        if self.x.has_grid:
-            lines += svg.vertical(box.x([value for value, _ in x_ticks]), box.top, box.bottom)
-        if self.y.has_grid:
-            lines += svg.horizontal(box.y([value for value, _ in y_ticks]), box.left, box.right)
-        yield svg.path(lines, stroke=LINE, width=0.6)
-
-    def _frame(self, box: Box, x_ticks: Ticks, y_ticks: Ticks, is_first: bool) -> Iterator[str]:
-        """Lines of the axes, ticks and their labels."""
+    def _frame(self, box: Box, x_ticks: Ticks, y_ticks: Ticks, is_lowest: bool, is_first: bool) -> Iterator[str]:
+        """Grid, lines of the axes, ticks and their labels."""
         across, up = box.x([value for value, _ in x_ticks]), box.y([value for value, _ in y_ticks])
-        lines = svg.horizontal(box.bottom, box.left, box.right)
-        if not self.x.is_turned:
-            lines += svg.vertical(across, box.bottom, box.bottom + TICK)
-        if self.y.has_line:
-            lines += svg.vertical(box.left, box.top, box.bottom) + svg.horizontal(up, box.left, box.left - TICK)
-        yield svg.path(lines, stroke=MUTED, width=0.6)
+        grid = svg.outlines(svg.VERTICAL, across, box.top, box.bottom) if self.x.has_grid else []
+        grid += svg.outlines(svg.HORIZONTAL, up, box.left, box.right) if self.y.has_grid else []
+        yield svg.path(grid, stroke=LINE, width=0.6)
         turned = self.x.is_turned
+        lines = svg.outlines(svg.HORIZONTAL, box.bottom, box.left, box.right)
+        if is_lowest and not turned:
+            lines += svg.outlines(svg.VERTICAL, across, box.bottom, box.bottom + TICK)
+        if self.y.has_line:
+            lines += svg.outlines(svg.VERTICAL, box.left, box.top, box.bottom)
+            lines += svg.outlines(svg.HORIZONTAL, up, box.left, box.left - TICK)
+        yield svg.path(lines, stroke=MUTED, width=0.6)
         below, anchor = (GAP, "end") if turned else (TICK + GAP + 0.5 * SMALL, "middle")
-        for x, (_, words) in zip(across, x_ticks, strict=True):
+        for x, (_, words) in zip(across, x_ticks, strict=True) if is_lowest else ():
             yield svg.text(x, box.bottom + below, words, anchor=anchor, turned=turned)
         for y, (_, words) in zip(up, y_ticks, strict=True) if is_first else ():
             yield svg.text(box.left - TICK - GAP, y, words, anchor="end")
@@ -204,7 +210,7 @@ class Picture(NamedTuple):
         for bars in self.panels[0].marks:
             if isinstance(bars, Bars):
                 y = float(box.y(len(bars.starts) + 0.25))
-                yield svg.path(svg.rectangles(x, x + 17, y - 3, y + 3), fill=bars.color)
+                yield svg.path(svg.outlines(svg.RECTANGLE, x, x + 17, y - 3, y + 3), fill=bars.color)
                 yield svg.text(x + 23, y, bars.name)
                 x += 40 + 0.92 * DIGIT * SMALL * len(bars.name)
 
@@ -212,7 +218,7 @@ class Picture(NamedTuple):
 
     def plot(self, axes: "Axes | None" = None) -> "Figure":
         """Draw in axes, or in a new figure; return the figure."""
-        title = "\n".join([self.words.title, *textwrap.wrap(self.words.caption, 88)])
+        title = "\n".join([self.title, *textwrap.wrap(self.caption, 88)])
         if axes is not None:
             self._draw(axes, self.panels[0])
         else:
@@ -232,8 +238,7 @@ class Picture(NamedTuple):
             raise MissingExtraError("Plots need matplotlib: pip install 'matplotlib>=3.9'.") from error
 
         figure = Figure(figsize=(INCHES, self.height), layout="constrained", facecolor="white")
-        n_rows = -(-len(self.panels) // self.n_columns)
-        all_axes = figure.subplots(n_rows, self.n_columns, sharey=True, squeeze=False).ravel()
+        all_axes = figure.subplots(self.n_rows, self.n_columns, sharey=True, squeeze=False).ravel()
         for i, axes in enumerate(all_axes):
             if i >= len(self.panels):
                 axes.remove()
@@ -246,12 +251,10 @@ class Picture(NamedTuple):
             if i + self.n_columns < len(self.panels):  # not the lowest panel of its column
                 axes.set_xticks([])
             # Names below other rows than the last use the space of a missing panel.
-            for text in axes.get_xticklabels() if i // self.n_columns < n_rows - 1 else ():
+            for text in axes.get_xticklabels() if i // self.n_columns < self.n_rows - 1 else ():
                 text.set_in_layout(False)
         if self.panels[0].title:
-            figure.supylabel(
-                self.y.name, fontsize=TEXT, color=INK, rotation_mode="anchor", va="top", ha="center"
-            )  # fmt: skip
+            figure.supylabel(self.y.name, fontsize=TEXT, color=INK, rotation_mode="anchor", va="top", ha="center")
         return all_axes[0]  # type: ignore[no-any-return]
 
     def _draw(self, axes: "Axes", panel: Panel) -> None:
@@ -292,13 +295,11 @@ def _style_axes(axes: "Axes") -> None:
 
 def _style_axis(axes: "Axes", which: Any, axis: Axis) -> None:
     """Name, ticks and grid of one axis."""
-    from matplotlib.ticker import FuncFormatter
-
     which.set_label_text(axis.name, **PLAIN)
     if axis.has_grid:
         which.grid(True, color=LINE, linewidth=0.6)
         axes.set_axisbelow(True)
-        which.set_major_formatter(FuncFormatter(_tick))
+        which.set_major_formatter(_tick)
     if axis.ticks is not None:
         which.set_ticks([value for value, _ in axis.ticks], [words for _, words in axis.ticks], **PLAIN)
     if axis.is_turned:

@@ -1,8 +1,9 @@
-"""What plots and tables show: nodes and centers, in original units; and their statistics."""
+"""What plots and tables show: nodes and centers, in original units; their statistics; formats of numbers and names."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,19 @@ from probi._types import Array, Floats, Integers, Labels
 from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.objective import assign, check_centers
-from probi.report._style import feature_names
 from probi.solver.result import Result
 
 Original = Callable[[Array], Array]
 
 # Coordinates used for statistics: one second of work, and fractions are accurate to a fraction of a percent.
 MAX_COORDINATES = 4_000_000
+
+MISSING = "–"  # for a missing number
+THIN = "\u202f"  # narrow no-break space: 83 %
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+# Powers of ten between which numbers are written without an exponent.
+SMALLEST, LARGEST = -4, 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +106,17 @@ class Scene:
         within = np.array([deviations(self.values[inside], self.masses[inside]) for inside in self.members])
         return np.array([np.median(column[column > 0]) if (column > 0).any() else 0.0 for column in within.T])
 
+    @property
+    def shares(self) -> Floats:
+        """Fraction of the mass in each cluster; NaN if there is none."""
+        total = self.cluster_masses.sum()
+        return self.cluster_masses / (total if total > 0 else np.nan)
+
+    def quartiles(self, cluster: int) -> Floats:
+        """First and third quartile of each feature over the realizations of a cluster, (2, d')."""
+        inside = self.members[cluster]
+        return quantiles(self.values[inside], self.masses[inside], (0.25, 0.75))
+
     def by_realization(self, by_node: Array) -> Array:
         """Values of nodes, repeated for each of their realizations."""
         return np.repeat(by_node, np.diff(self.nodes.offsets))
@@ -113,6 +131,10 @@ class Scene:
         positions = np.nan_to_num(np.vstack([self.standardized(self.centers), np.zeros(len(self.features))]))
         order = np.argsort(-np.ptp(positions, axis=0), kind="stable")
         return np.sort(order[:at_most])
+
+    def largest(self, at_most: int) -> Integers:
+        """The clusters with the largest mass, in order of their numbers."""
+        return np.sort(np.argsort(-self.cluster_masses, kind="stable")[:at_most])
 
     @property
     def part(self) -> str:
@@ -130,9 +152,11 @@ def make_scene(result: Result, nodes: Any, features: Sequence[str] | None, origi
         raise InputError("No nodes to draw. Pass at least one.")
     centers = check_centers(result.centers, nodes.n_features)
     some = some_nodes(nodes, MAX_COORDINATES // nodes.n_features)
-    convert = _in_original_units(original)
+    convert = partial(_in_original_units, original)
     n_original = convert(centers).shape[1]
-    names = feature_names(features, n_original)
+    if features is not None and len(features) != n_original:
+        raise InputError(f"features must have {n_original} names, one per feature, got {len(features)}.")
+    names = [f"x{j}" for j in range(n_original)] if features is None else list(map(clean, features))
     masses = np.nan_to_num(np.asarray(result.clusters.mass, np.float64))
     return Scene(some, len(nodes), assign(some, centers), centers, convert, names, masses)
 
@@ -157,17 +181,14 @@ def some_nodes(nodes: Nodes, max_realizations: int) -> Nodes:
     return nodes.take(np.sort(order[:n_kept]))
 
 
-def _in_original_units(original: Original | None) -> Original:
-    def convert(points: Array) -> Floats:
-        values = np.asarray(points if original is None else original(np.asarray(points)), np.float64)
-        if values.ndim != 2 or len(values) != len(points):
-            raise InputError(
-                f"original returned an array of shape {values.shape} for {len(points)} points. "
-                "It must return one row per point, (n, d')."
-            )
-        return values
-
-    return convert
+def _in_original_units(original: Original | None, points: Array) -> Floats:
+    values = np.asarray(points if original is None else original(np.asarray(points)), np.float64)
+    if values.ndim != 2 or len(values) != len(points):
+        raise InputError(
+            f"original returned an array of shape {values.shape} for {len(points)} points. "
+            "It must return one row per point, (n, d')."
+        )
+    return values
 
 
 # -- weighted statistics of realizations; values that are not finite are ignored --------------------------------------
@@ -264,3 +285,127 @@ def _principal(values: Array) -> tuple[Floats, Floats]:
     # Eigenvectors of the smaller Gram matrix: a hundred times faster, and half the digits suffice for a plot.
     variance, directions = np.linalg.eigh(values.T @ values)
     return np.maximum(variance[::-1], 0.0), directions.T[::-1]
+
+
+# -- formats ----------------------------------------------------------------------------------------------------------
+
+
+def number(value: float, digits: int = 4) -> str:
+    """Format a number with the given significant digits; the integer part is never rounded away.
+
+    Examples
+    --------
+    >>> [number(x) for x in (1234567, 12.3456, -0.5, 0.0)]
+    ['1,234,567', '12.35', '−0.5', '0']
+    >>> number(float("nan")), number(3.2e-7)
+    ('–', '3.2 × 10⁻⁷')
+    """
+    if not math.isfinite(value):
+        return MISSING if math.isnan(value) else ("∞" if value > 0 else "−∞")
+    if value == 0:
+        return "0"
+    power = _power(value)
+    if not SMALLEST <= power < LARGEST:
+        mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+        return _signed(f"{_trimmed(mantissa)} × 10{str(int(exponent)).translate(_SUPERSCRIPTS)}")
+    return _signed(_trimmed(f"{value:,.{max(0, digits - 1 - power)}f}"))
+
+
+def fixed(value: float, decimals: int | None) -> str:
+    """Format a number with the given decimals, so that a column aligns; None: with three significant digits."""
+    if decimals is None or not math.isfinite(value):
+        return number(value, 3)
+    return _signed(f"{value:,.{decimals}f}") if round(value, decimals) else f"{0:.{decimals}f}"
+
+
+def decimals_for(values: Array, scale: float) -> int | None:
+    """Decimals that show three digits of a column's scale; None if its numbers are too large or too small for that."""
+    finite = np.abs(values[np.isfinite(values)])
+    largest = float(finite.max(initial=0.0))
+    if largest == 0 or not (math.isfinite(scale) and scale > 0):
+        scale = largest or 1.0
+    if _power(scale) < SMALLEST or (largest and _power(largest) >= LARGEST):
+        return None
+    return 0 if np.all(np.abs(finite - np.round(finite)) <= 1e-9 * finite) else max(2 - _power(scale), 0)
+
+
+def percent(share: float) -> str:
+    """Format a fraction in percent; neither a small one becomes 0 nor a large one 100.
+
+    Examples
+    --------
+    >>> [percent(x) for x in (0.834, 0.0512, 0.0, 1e-9, 0.9999, 1.0)]
+    ['83\u202f%', '5.1\u202f%', '0\u202f%', 'below 0.1\u202f%', '99.9\u202f%', '100\u202f%']
+    """
+    if not math.isfinite(share):
+        return MISSING
+    hundred = 100 * share
+    if 0 < hundred < 0.1:
+        return f"below 0.1{THIN}%"
+    if 99.5 < hundred < 100:
+        return f"{min(hundred, 99.94):.1f}{THIN}%".replace("100.0", "99.9")
+    decimals = 1 if 0 < abs(hundred) < 9.95 else 0
+    return _signed(f"{hundred:,.{decimals}f}{THIN}%")
+
+
+def plus_minus(value: float, error: float) -> str:
+    """Format a value and its standard error, both to the error's second digit; without an error, six digits.
+
+    Examples
+    --------
+    >>> plus_minus(1234.4321, 12.345), plus_minus(1234.4321, 0.0), plus_minus(1234567.0, 1234.0)
+    ('1,234 ± 12', '1,234.43', '1,234,600 ± 1,200')
+    """
+    if not (math.isfinite(value) and math.isfinite(error) and error > 0):
+        return number(value, 6)
+    decimals = 1 - _power(error)
+    if decimals > 6 or max(_power(error), _power(value or 1.0)) >= LARGEST:
+        return f"{number(value, 6)} ± {number(error, 2)}"
+    both = (f"{round(x, decimals):,.{max(decimals, 0)}f}" for x in (value, error))
+    return _signed(" ± ".join(both))
+
+
+def measured(value: str, unit: str) -> str:
+    """Add the unit to a number, if there is one.
+
+    Examples
+    --------
+    >>> measured("12.3", "km"), measured("12.3", "")
+    ('12.3 km', '12.3')
+    """
+    return f"{value} {unit}" if unit else value
+
+
+def clean(text: object) -> str:
+    """Text on one line without control characters, which XML forbids."""
+    return " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
+
+
+def short(text: str, length: int) -> str:
+    """Shorten text to the given length in the middle, because long names differ at their ends.
+
+    Examples
+    --------
+    >>> short("Horizontal_Distance_To_Roadways", 20)
+    'Horizontal…_Roadways'
+    """
+    tail = (length - 1) // 2
+    return text if len(text) <= length else f"{text[: length - 1 - tail]}…{text[-tail:]}"
+
+
+def enumerated(names: Sequence[str], at_most: int) -> str:
+    """``a, b and 3 more``."""
+    shown = ", ".join(names[:at_most])
+    return shown if len(names) <= at_most else f"{shown} and {len(names) - at_most} more"
+
+
+def _power(value: float) -> int:
+    return math.floor(math.log10(abs(value)))
+
+
+def _trimmed(digits: str) -> str:
+    return digits.rstrip("0").rstrip(".") if "." in digits else digits
+
+
+def _signed(digits: str) -> str:
+    return digits.replace("-", "−")

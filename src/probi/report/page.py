@@ -7,11 +7,13 @@ import hashlib
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import jinja2
+import numpy as np
 from markupsafe import Markup
 from numpy.typing import ArrayLike
 
@@ -20,16 +22,33 @@ from probi._system import versions, write_atomically
 from probi._types import Array
 from probi.errors import InputError
 from probi.nodes import Nodes
-from probi.report._charts import elbow_picture, profiles_picture, split_picture
-from probi.report._clusters import clusters_picture
+from probi.report._charts import clusters_picture, elbow_picture, profiles_picture, split_picture
+from probi.report._marks import color, has_colors
 from probi.report._picture import Picture
-from probi.report._scene import Original, Scene, make_scene
-from probi.report._style import clean, color, enumerated, has_colors, measured, number, percent, plus_minus
-from probi.report._tables import borderline_rows, centers_grid, cluster_columns, traits
+from probi.report._scene import (
+    Original,
+    Scene,
+    clean,
+    decimals_for,
+    enumerated,
+    fixed,
+    make_scene,
+    measured,
+    number,
+    percent,
+    plus_minus,
+)
 from probi.solver.result import Result
 
 MAX_PROFILED = 12  # features whose names fit below a panel
 LONG = 25  # tables with more rows scroll in their own box
+
+N_TRAITS = 3  # features named for each cluster
+LEAST_TRAIT = 0.2  # fewer standard deviations from the median are not distinctive
+MAX_FEATURES = 200  # in the table of centers
+MAX_CELLS = 10_000  # in the same table: only the largest clusters are shown if there are more
+FEW_FEATURES = 6  # up to this number, clusters are the rows
+TINTS = (0.5, 1.0, 2.0, 3.0)  # standard deviations from the median at which the shade of a cell deepens
 
 
 @dataclass(frozen=True)
@@ -98,7 +117,7 @@ class ReportContext:
     reproduce: str
     borderline: Sequence[Borderline] = ()
     n_borderline: int | None = None
-    counts: Array | None = field(default=None)
+    counts: Array | None = None
     unit: str = ""
 
 
@@ -149,60 +168,26 @@ def write_report(
 
 
 def render_report(
-    results: Result | Sequence[Result],
-    nodes: Nodes | ArrayLike,
-    context: ReportContext | None,
-    *,
-    chosen: int = 0,
-    features: Sequence[str] | None = None,
-    original: Original | None = None,
-) -> str:
+    results: Result | Sequence[Result], nodes: Any, context: ReportContext | None, *, chosen: int = 0,
+    features: Sequence[str] | None = None, original: Original | None = None,
+) -> str:  # fmt: skip
     """The report as text; see :func:`write_report`."""
     results = results if isinstance(results, Sequence) else [results]
     if not 0 <= chosen < len(results):
         raise InputError(f"chosen must be between 0 and {len(results) - 1}, got {chosen}.")
     result = results[chosen]
     scene = make_scene(result, nodes, features, original)
-    context = context or _default_context(result, scene)
-    counts = context.counts if context.counts is not None or result.labels is None else result.clusters.count
-    is_estimate = result.labels is None and not math.isclose(result.coreset_cost, result.cost, rel_tol=1e-9)
-    k = len(result.centers)
-    script = _resource("page.js")
-    return _template().render(
-        context=context,
-        title=clean(context.title),
-        facts=_facts(result, context.unit),
-        sentences=_sentences(results, chosen, context.unit),
-        spread_percent=_spread_percent(result),
-        pictures=[(Markup(each.svg()), each.words) for each in _pictures(results, chosen, scene, context.unit)],
-        colors=[color(c, k) for c in range(k)],
-        columns=cluster_columns(result, scene, counts, context.unit, is_estimate),
-        traits=[traits(scene, c) for c in range(k)],
-        has_colors=has_colors(k),
-        has_counts=counts is not None,
-        is_estimate=is_estimate,
-        coreset_cost=measured(number(result.coreset_cost), context.unit),
-        grid=centers_grid(scene),
-        long=LONG,
-        borderline=borderline_rows(context.borderline, k),
-        versions=versions(),
-        script=Markup(script),
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-    )
-
-
-def _default_context(result: Result, scene: Scene) -> ReportContext:
-    """Context of a result without a run."""
-    k = len(result.centers)
-    return ReportContext(
+    k = scene.n_clusters
+    context = context or ReportContext(
         title=counted(k, "cluster"),
         read={"Nodes": f"{scene.n_nodes:,}", "Features": f"{len(scene.features):,}"},
         settings={},
         reproduce=f"probi.solve(nodes, n_clusters={k}, random_state=SEED)  # with the seed of this run, if any",
     )
-
-
-def _template() -> jinja2.Template:
+    counts = context.counts if context.counts is not None or result.labels is None else result.clusters.count
+    is_estimate = result.labels is None and not math.isclose(result.coreset_cost, result.cost, rel_tol=1e-9)
+    share = _spread_share(result)
+    script = _resource("page.js")
     environment = jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -211,7 +196,27 @@ def _template() -> jinja2.Template:
         keep_trailing_newline=True,
     )
     environment.filters["breakable"] = _breakable
-    return environment.from_string(_resource("page.html.j2"))
+    return environment.from_string(_resource("page.html.j2")).render(
+        context=context,
+        title=clean(context.title),
+        facts=_facts(result, context.unit),
+        sentences=_sentences(results, chosen, context.unit),
+        spread_percent=f"{100 * share:.2f}%" if math.isfinite(share) else "0%",  # width of the bar at the top
+        pictures=_pictures(results, chosen, scene, context.unit),
+        color=lambda cluster: color(int(cluster), k),
+        columns=cluster_columns(result, scene, counts, context.unit, is_estimate),
+        traits=[traits(scene, c) for c in range(k)],
+        has_colors=has_colors(k),
+        has_counts=counts is not None,
+        is_estimate=is_estimate,
+        coreset_cost=measured(number(result.coreset_cost), context.unit),
+        grid=centers_grid(scene),
+        long=LONG,
+        borderline=borderline_rows(context.borderline),
+        versions=versions(),
+        script=Markup(script),
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    )
 
 
 def _resource(name: str) -> str:
@@ -275,12 +280,6 @@ def _spread_share(result: Result) -> float:
     return min(result.spread_cost / result.cost, 1.0)
 
 
-def _spread_percent(result: Result) -> str:
-    """Width of the bar at the top of the page; a CSS length."""
-    share = _spread_share(result)
-    return f"{100 * share:.2f}%" if math.isfinite(share) else "0%"
-
-
 # -- plots ------------------------------------------------------------------------------------------------------------
 
 
@@ -293,3 +292,129 @@ def _pictures(results: Sequence[Result], chosen: int, scene: Scene, unit: str) -
     if 2 < len(scene.features) <= MAX_PROFILED and has_colors(scene.n_clusters):
         pictures.append(profiles_picture(scene))
     return pictures
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+
+class Cell(NamedTuple):
+    """A formatted number, and the value by which the table is sorted.
+
+    In the table of centers, ``tint`` says how unusual it is: "h1" to "h4" if high, "l1" to "l4" if low.
+    """
+
+    text: str
+    value: float
+    tint: str = ""
+
+
+class Column(NamedTuple):
+    """A column of numbers of the table of clusters."""
+
+    name: str
+    detail: str  # below the name: the unit, and whether it is an estimate
+    cells: list[Cell]
+
+
+class Grid(NamedTuple):
+    """The table of centers: ``cells[i][j]`` belongs to ``rows[i]`` and ``columns[j]``."""
+
+    corner: str
+    columns: list[str]
+    rows: list[str]
+    cells: list[list[Cell]]
+    features_left_out: int
+    clusters_left_out: int
+
+
+def cluster_columns(result: Result, scene: Scene, counts: Array | None, unit: str, is_estimate: bool) -> list[Column]:
+    """Columns of numbers per cluster; ``counts`` are exact numbers of nodes, if known."""
+    clusters = result.clusters
+    if counts is not None and len(counts) != len(result.centers):
+        raise InputError(f"counts must have one entry per center, {len(result.centers)}, got {len(counts)}.")
+
+    def column(name: str, values: Array, unit: str) -> Column:
+        # Three significant digits are enough for an estimate.
+        texts = _aligned(np.array([float(f"{value:.3g}") for value in values]) if is_estimate else values)
+        detail = ", ".join(part for part in (unit, "about" * is_estimate) if part)
+        return Column(name, detail, list(map(Cell, texts, map(float, values))))
+
+    sizes, shares_of = [], clusters.mass
+    # The mass is shown unless it is the number of nodes.
+    is_number = np.allclose(scene.nodes.mass, 1.0, rtol=1e-6)
+    if counts is not None:
+        is_number = is_number and np.isclose(counts.sum(), clusters.mass.sum(), rtol=1e-6)
+        sizes.append(Column("Nodes", "", [Cell(number(float(n), 15), float(n)) for n in counts]))
+        shares_of = counts if is_number else shares_of
+    if counts is None or not is_number:
+        sizes.append(column("Nodes" if is_number else "Mass", clusters.mass, ""))
+    shares = _ratios(shares_of, np.nansum(shares_of))
+    return [
+        *sizes,
+        Column("Share", "", [Cell(percent(share), float(share)) for share in shares]),
+        column("Cost", clusters.cost, unit),
+        column("Spread", clusters.spread, unit),
+        column("Mean distance", _ratios(clusters.cost, clusters.mass), unit),
+    ]
+
+
+def traits(scene: Scene, cluster: int) -> list[tuple[str, str, float]]:
+    """Features in which a center is farthest from the median of all nodes: name, value, standard deviations."""
+    positions = np.nan_to_num(scene.standardized(scene.centers)[cluster])
+    order = np.argsort(-np.abs(positions), kind="stable")[:N_TRAITS]
+    return [
+        (scene.features[j], fixed(float(scene.centers[cluster, j]), _decimals(scene, j)), float(positions[j]))
+        for j in order.tolist()
+        if abs(positions[j]) >= LEAST_TRAIT
+    ]
+
+
+def centers_grid(scene: Scene) -> Grid:
+    """Centers in original units; many features are rows, because their names are long."""
+    shown = scene.most_different(MAX_FEATURES).tolist()
+    clusters = scene.largest(max(MAX_CELLS // len(shown), 1))
+    names, numbers = [scene.features[j] for j in shown], [str(c) for c in clusters]
+    positions = np.nan_to_num(scene.standardized(scene.centers))
+    by_feature = []
+    for j in shown:
+        decimals = _decimals(scene, j)
+        column = zip(scene.centers[clusters, j].tolist(), positions[clusters, j].tolist(), strict=True)
+        by_feature.append([Cell(fixed(value, decimals), value, _tint(position)) for value, position in column])
+    left_out = len(scene.features) - len(shown), scene.n_clusters - len(clusters)
+    if len(scene.features) <= FEW_FEATURES:
+        return Grid("Cluster", names, numbers, [list(row) for row in zip(*by_feature, strict=True)], *left_out)
+    return Grid("Feature", numbers, names, by_feature, *left_out)
+
+
+def _tint(position: float) -> str:
+    level = sum(abs(position) >= tint for tint in TINTS)
+    return f"{'h' if position > 0 else 'l'}{level}" if level else ""
+
+
+def borderline_rows(borderline: Sequence[Borderline]) -> list[tuple[str, int, str, int, str, str]]:
+    """Rows of the table of nodes between two clusters."""
+    distances = np.array([(one.distance, one.other_distance) for one in borderline], np.float64).reshape(-1, 2)
+    texts = np.reshape(_aligned(distances.ravel()), (-1, 2)).tolist()
+    farther = _ratios(distances[:, 1] - distances[:, 0], distances[:, 0])
+    return [
+        (clean(one.node), one.cluster, nearer, one.other, other, percent(ratio))
+        for one, (nearer, other), ratio in zip(borderline, texts, farther, strict=True)
+    ]
+
+
+def _decimals(scene: Scene, feature: int) -> int | None:
+    """Three digits of the width of a cluster, four standard deviations: more would be meaningless."""
+    width = 4 * float(scene.inner_scales[feature])
+    return decimals_for(scene.centers[:, feature], width if width > 0 else float(scene.scales[feature]))
+
+
+def _aligned(values: Array) -> list[str]:
+    """Numbers of one column with the same number of decimals: three digits for the median one."""
+    finite = np.abs(values[np.isfinite(values) & (values != 0)])
+    decimals = decimals_for(values, float(np.median(finite)) if len(finite) else 1.0)
+    return [fixed(float(value), decimals) for value in values]
+
+
+def _ratios(parts: Array, wholes: Any) -> Array:
+    """Ratios of parts to wholes; NaN where there is no whole."""
+    return parts / np.where(np.isfinite(wholes) & (wholes != 0), wholes, np.nan)

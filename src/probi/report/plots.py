@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike
 
 from probi.errors import InputError
 from probi.nodes import Nodes
-from probi.report._charts import elbow_picture, profiles_picture, split_picture
-from probi.report._clusters import clusters_picture
+from probi.report._charts import clusters_picture, elbow_picture, profiles_picture, split_picture
 from probi.report._scene import Original, check_result, make_scene
 from probi.solver.result import Result
 

@@ -13,7 +13,7 @@ from table_files import as_nodes, assert_same, columns_of, options_of, read_node
 
 import probi as library
 from probi import Nodes, Summary, expected_cost, solve
-from probi.cli.results import Results
+from probi.cli.steps import Results
 from probi.io.formats.base import open_file
 from probi.io.options import MEANING, Options, as_before
 from probi.io.sources import find_sources
@@ -33,7 +33,7 @@ PLACES = np.column_stack(list(CENTERS.values()))
 @pytest.fixture(autouse=True)
 def no_report(monkeypatch):
     """It takes longest, and has tests of its own."""
-    monkeypatch.setattr("probi.cli.results.write_run_report", lambda outcome, path: None)
+    monkeypatch.setattr("probi.cli.steps.write_run_report", lambda outcome, path: None)
 
 
 @pytest.fixture
@@ -393,7 +393,7 @@ def test_numbers_below_a_million_have_no_exponent(capsys):
     summary = Summary(1, random_state=0)
     summary.update(Nodes.from_points([[0.0], [400_000.0]]))
     found = replace(solve(summary, 1, random_state=0), standard_error=341.0)
-    Results(summary, Transform(("x",)), [found, found], {}, 0, {}).show(as_json=False)
+    Results(summary, Transform(("x",)), [found, found], {}, {}).show()
     shown = capsys.readouterr().out
     assert "cost 400,000 ± 340" in shown
     assert "e+" not in shown

@@ -216,12 +216,12 @@ def interrupt(*_, **__):
 
 
 def test_an_interrupt_of_any_command(path, capsys, monkeypatch):
-    monkeypatch.setattr("probi.io.reader.Reader", interrupt)
-    assert probi(capsys, "info", path) == (1, "", "probi: Stopped.\n")
-    monkeypatch.setattr("probi.cli.options._reading", interrupt)  # before the command itself
-    assert probi(capsys, "info", path) == (1, "", "probi: Stopped.\n")
-    monkeypatch.setattr("typer.core.TyperGroup.parse_args", interrupt)
-    assert probi(capsys, "info", path) == (1, "", "probi: Stopped.\n")
+    # In the command, before it, and while its options are read.
+    for place in ("probi.io.reader.Reader", "probi.cli.options.Options", "typer.core.TyperGroup.parse_args"):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, interrupt)
+            assert probi(capsys, "info", path) == (1, "", "probi: Stopped.\n")
+    assert probi(capsys, "info", path).code == 0
 
 
 @pytest.mark.process

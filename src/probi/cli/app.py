@@ -23,17 +23,15 @@ INTERRUPTED = 130
 
 
 class _BlockedImports:
-    """Finder of modules that makes imports of some packages fail as if they were not installed.
+    """Finder of modules that makes imports of unused packages fail as if they were not installed.
 
     A None in sys.modules would not do: pyarrow, compiled by Cython, takes it for the module.
     """
 
-    def __init__(self, packages: tuple[str, ...]) -> None:
-        self._packages = packages
-
-    def find_spec(self, name: str, *_: Any) -> None:
+    @staticmethod
+    def find_spec(name: str, *_: Any) -> None:
         """Find a module."""
-        if name in self._packages:
+        if name in UNUSED_PACKAGES:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
@@ -75,7 +73,7 @@ def main() -> int:
     """Run the command line, and return the exit code; errors are reported in a sentence, not as a traceback."""
     arguments = sys.argv[1:]
     if not any(argument.startswith("--engine") for argument in arguments):
-        sys.meta_path.insert(0, _BlockedImports(UNUSED_PACKAGES))
+        sys.meta_path.insert(0, _BlockedImports)
     # Handled like Ctrl-C, so that the last line says that the run was stopped.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     code = run(arguments)
@@ -98,10 +96,8 @@ def run(arguments: list[str]) -> int:
         if end.code == INTERRUPTED:
             return _fail("Stopped.", 1)
         return end.code if isinstance(end.code, int) else 1
-    except StoppedError as error:
-        return _fail(str(error), 1)
     except ProbiError as error:
-        return _fail(str(error), 2)
+        return _fail(str(error), 1 if isinstance(error, StoppedError) else 2)
     except MemoryError:
         return _fail("Out of memory. Try a smaller --size, or --dtype float32.", 1)
     except OSError as error:

@@ -28,9 +28,10 @@ READABLE_SECONDS = 0.1
 
 
 class Console:
-    """Messages and progress on standard error; nothing at all if ``quiet``."""
+    """Results on standard output, as JSON if wanted; messages and progress on standard error, unless ``quiet``."""
 
-    def __init__(self, quiet: bool = False) -> None:
+    def __init__(self, json: bool = False, quiet: bool = False) -> None:
+        self.json = json
         self.quiet = _notes.quiet = quiet
 
     def say(self, text: str) -> None:
@@ -50,14 +51,18 @@ class Console:
             warnings.showwarning = show  # type: ignore[assignment]
             yield
 
-    @contextlib.contextmanager
-    def progress(self, what: str, unit: str = "nodes") -> "Iterator[Progress]":
+    def progress(self, what: str, unit: str = "nodes") -> "Progress":
         """Progress bar with rate, time left and memory, if the work takes long and there is a terminal."""
-        bar = Progress(what, unit, shown=not self.quiet and sys.stderr.isatty())
-        try:
-            yield bar
-        finally:
-            bar.close()
+        return Progress(what, unit, shown=not self.quiet and sys.stderr.isatty())
+
+    def print_values(self, values: dict[str, Any], rows: "Counts | None" = None) -> None:
+        """Print named values; as JSON with the counts of rows, if files were read."""
+        if self.json:
+            print_json(values if rows is None else values | {"rows": asdict(rows)})
+            return
+        for name, value in values.items():
+            if value is not None and value != ():
+                print(f"{name.replace('_', ' ')}: {_shown(value)}")
 
 
 class Progress:
@@ -74,6 +79,15 @@ class Progress:
         self._timer.daemon = True
         if shown:
             self._timer.start()
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._timer.cancel()
+        with self._lock:
+            if self._bar is not None:
+                self._bar.stop()
 
     def _show(self) -> None:
         with self._lock:
@@ -103,13 +117,6 @@ class Progress:
     def _note(self, note: str, fraction: float | None) -> None:
         self._bar.update(self._task, completed=fraction or 0.0, total=None if fraction is None else 1.0, note=note)
 
-    def close(self) -> None:
-        """Remove the bar."""
-        self._timer.cancel()
-        with self._lock:
-            if self._bar is not None:
-                self._bar.stop()
-
 
 def _bar() -> Any:
     from rich.console import Console
@@ -119,11 +126,6 @@ def _bar() -> Any:
         TextColumn("{task.description}"), BarColumn(bar_width=20), TaskProgressColumn(),
         TextColumn("{task.fields[note]}"), TimeRemainingColumn(), console=Console(stderr=True), transient=True,
     )  # fmt: skip
-
-
-def size_of_file(n_bytes: int) -> str:
-    """Size of a file, human-readable."""
-    return f"{n_bytes / 1e6:,.1f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:,.0f} kB"
 
 
 def memory_megabytes() -> float:
@@ -191,14 +193,9 @@ def _width(text: str) -> int:
     return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "FW") for c in text)
 
 
-def print_values(values: dict[str, Any], as_json: bool, rows: "Counts | None" = None) -> None:
-    """Print named values on standard output; as JSON with the counts of rows, if files were read."""
-    if as_json:
-        print(json.dumps(values if rows is None else values | {"rows": asdict(rows)}, indent=2))
-        return
-    for name, value in values.items():
-        if value is not None and value != ():
-            print(f"{name.replace('_', ' ')}: {_shown(value)}")
+def print_json(values: Any) -> None:
+    """Print values as JSON on standard output."""
+    print(json.dumps(values, indent=2))
 
 
 def _shown(value: Any) -> str:

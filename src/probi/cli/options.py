@@ -1,4 +1,4 @@
-"""Options that commands share, each defined once."""
+"""Options that commands share, each defined once, and the decorator that makes a function a command."""
 
 import csv
 import functools
@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from probi.cli.console import Console
 from probi.engines import NAMES, PART_BYTES
 from probi.errors import InputError
 from probi.io.formats import FORMATS
-from probi.io.options import MAX_BAD, MAX_NODE_ROWS, Options
+from probi.io.options import DEFAULTS, Options
 from probi.summary.config import SummaryConfig
 
 if TYPE_CHECKING:
@@ -65,8 +66,6 @@ Workers = Annotated[
 PartSize = Annotated[
     int, _engine_option("--part-size", metavar="MB", min=1, help="Size of the part that a worker reads at a time.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Only print errors.")]
 Centers = Annotated[
     Path, typer.Option("--centers", help="Centers: a results folder, its centers.parquet, or a table of features.")
 ]
@@ -81,114 +80,109 @@ Like = Annotated[
 ]
 
 
-def _reading(
-    layout: Annotated[Layout | None, typer.Option(help="Meaning of a row; inferred by default.")] = None,
-    group_size: Annotated[int | None, typer.Option(help="Rows per node, for layout groups.")] = None,
-    features: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMNS", help="Feature columns: a,b or WAP*; default all numeric columns."),
-    ] = None,
-    id: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMNS", help="Id columns of nodes: a, or a,b, or none.")
-    ] = None,
-    probability: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of probabilities, or none.")] = None,
-    weight: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of weights, or none.")] = None,
-    probabilities: Annotated[
-        Literal["keep", "normalize"], typer.Option(help="keep them, or normalize those of each node to sum to 1.")
-    ] = "keep",
-    id_per_file: Annotated[bool, typer.Option("--id-per-file", help="Ids are unique only within a file.")] = False,
-    format: Annotated[FormatName | None, typer.Option(help="File format; inferred by default.")] = None,
-    delimiter: Annotated[str | None, typer.Option(help="CSV delimiter; inferred by default.")] = None,
-    header: Annotated[
-        bool | None, typer.Option("--header/--no-header", help="Whether CSV has a header; inferred by default.")
-    ] = None,
-    decimal: Annotated[str | None, typer.Option(metavar="SIGN", help="Decimal sign of CSV: comma or point.")] = None,
-    scale: Annotated[str, typer.Option(help="Scale features: none, standard, robust, or a JSON file.")] = "none",
-    lonlat: Annotated[
-        str | None, typer.Option(metavar="LON,LAT", help="Columns in degrees; distances are then in km.")
-    ] = None,
-    missing: Annotated[
-        Literal["error", "skip-row", "skip-node", "absent"],
-        typer.Option(help="How to treat rows with a missing value."),
-    ] = "error",
-    on_bad: Annotated[Literal["stop", "skip"], typer.Option(help="stop at a bad row, or skip its node.")] = "stop",
-    max_bad: Annotated[
-        float, typer.Option(metavar="SHARE", help="Largest fraction of rows that may be left out.", min=0, max=1)
-    ] = MAX_BAD,
-    gather: Annotated[bool, typer.Option("--gather", help="Gather rows of a node that are not contiguous.")] = False,
-    dtype: Annotated[
-        Literal["float32", "float64"] | None,
-        typer.Option(help="Type of coordinates; float32 needs half the memory."),
-    ] = None,
-    max_node_rows: Annotated[int, typer.Option(help="Maximum number of rows per node.", min=1)] = MAX_NODE_ROWS,
-) -> Options:
-    given = dict(locals())
+# -- options that a command receives together --------------------------------------------------------------------------
+
+
+def _option(kind: Any, help: str, *flags: str, panel: str | None = READING, **more: Any) -> Any:
+    return Annotated[kind, typer.Option(*flags, help=help, rich_help_panel=panel, **more)]
+
+
+Probabilities, Missing = Literal["keep", "normalize"], Literal["error", "skip-row", "skip-node", "absent"]
+
+CONSOLE_OPTIONS = {
+    "json": _option(bool, "Print the result as JSON.", "--json", panel=None),
+    "quiet": _option(bool, "Only print errors.", "-q", "--quiet", panel=None),
+}
+READING_OPTIONS = {
+    "layout": _option(Layout | None, "Meaning of a row; inferred by default."),
+    "group_size": _option(int | None, "Rows per node, for layout groups."),
+    "features": _option(
+        list[str] | None, "Feature columns: a,b or WAP*; default all numeric columns.", metavar="COLUMNS"
+    ),
+    "id": _option(list[str] | None, "Id columns of nodes: a, or a,b, or none.", metavar="COLUMNS"),
+    "probability": _option(str | None, "Column of probabilities, or none.", metavar="COLUMN"),
+    "weight": _option(str | None, "Column of weights, or none.", metavar="COLUMN"),
+    "probabilities": _option(Probabilities, "keep them, or normalize those of each node to sum to 1."),
+    "id_per_file": _option(bool, "Ids are unique only within a file.", "--id-per-file"),
+    "format": _option(FormatName | None, "File format; inferred by default."),
+    "delimiter": _option(str | None, "CSV delimiter; inferred by default."),
+    "header": _option(bool | None, "Whether CSV has a header; inferred by default.", "--header/--no-header"),
+    "decimal": _option(str | None, "Decimal sign of CSV: comma or point.", metavar="SIGN"),
+    "scale": _option(str, "Scale features: none, standard, robust, or a JSON file."),
+    "lonlat": _option(str | None, "Columns in degrees; distances are then in km.", metavar="LON,LAT"),
+    "missing": _option(Missing, "How to treat rows with a missing value."),
+    "on_bad": _option(Literal["stop", "skip"], "stop at a bad row, or skip its node."),
+    "max_bad": _option(float, "Largest fraction of rows that may be left out.", metavar="SHARE", min=0, max=1),
+    "gather": _option(bool, "Gather rows of a node that are not contiguous.", "--gather"),
+    "dtype": _option(Literal["float32", "float64"] | None, "Type of coordinates; float32 needs half the memory."),
+    "max_node_rows": _option(int, "Maximum number of rows per node.", min=1),
+}
+# All fields of a summary's config but the number of clusters; their annotations are text.
+TYPES: dict[str, Any] = {"int": int, "int | None": int | None, "float | None": float | None, "str": str}
+SUMMARY_FIELDS = {entry.name: entry for entry in fields(SummaryConfig) if entry.metadata}
+SUMMARY_OPTIONS = {
+    name: _option(TYPES[str(entry.type)], panel="Summary", **entry.metadata) for name, entry in SUMMARY_FIELDS.items()
+}
+
+
+def _reading(**given: Any) -> Options:
+    id, delimiter = given.get("id"), given.get("delimiter")
     return Options(
         **given
         | {
-            "features": names(features) or None,
+            "features": names(given.get("features")) or None,
             "id": False if id == [NO_COLUMN] else names(id) or None,
-            "probability": False if probability == NO_COLUMN else probability,
-            "weight": False if weight == NO_COLUMN else weight,
             "delimiter": "\t" if delimiter == "\\t" else delimiter,
-            "lonlat": _pair(lonlat),
+            "lonlat": _pair(given.get("lonlat")),
         }
+        | {name: False for name in ("probability", "weight") if given.get(name) == NO_COLUMN}
     )
 
 
-def reads_nodes(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the reading options to a command, which receives them together as ``reading``."""
-    return _with_options(command, "reading", READING, list(inspect.signature(_reading).parameters.values()), _reading)
+# By the parameter of a command: the options in its place, their defaults, and what makes its value of those given.
+GROUPS: dict[str, tuple[dict[str, Any], dict[str, Any], Callable[..., Any]]] = {
+    "console": (CONSOLE_OPTIONS, dict.fromkeys(CONSOLE_OPTIONS, False), Console),
+    "summary_options": (SUMMARY_OPTIONS, {name: entry.default for name, entry in SUMMARY_FIELDS.items()}, dict),
+    "reading": (READING_OPTIONS, DEFAULTS, _reading),
+}
 
 
-# Of the fields of a summary's config, whose annotations are text.
-TYPES: dict[str, Any] = {"int": int, "int | None": int | None, "float | None": float | None, "str": str}
+def command(*examples: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make a function a command, with examples as the epilog of its help.
+
+    Options take the place of its parameters ``console``, ``reading`` (how to read, as Options) and ``summary_options``
+    (a dict of those of a summary, except the number of clusters).
+    """
+
+    def make(function: Callable[..., Any]) -> Callable[..., Any]:
+        own = inspect.signature(function)
+        groups = {name: GROUPS[name] for name in own.parameters if name in GROUPS}
+        parameters = []
+        for each in own.parameters.values():
+            options, defaults, _ = groups.get(
+                each.name, ({each.name: each.annotation}, {each.name: each.default}, None)
+            )
+            for name, annotation in options.items():
+                kind = inspect.Parameter.KEYWORD_ONLY
+                parameters.append(inspect.Parameter(name, kind, default=defaults[name], annotation=annotation))
+
+        @functools.wraps(function)
+        def run(**given: Any) -> Any:
+            for name, (options, _, gather) in groups.items():
+                given[name] = gather(**{option: given.pop(option) for option in options if option in given})
+            return function(**given)
+
+        made: Any = run
+        made.__signature__ = own.replace(parameters=parameters)
+        made.__annotations__ = {each.name: each.annotation for each in parameters}
+        shown = (f"  {line.replace('[', chr(92) + '[')}" for line in examples)
+        made.epilog = "\n\n".join(["Examples:", *shown])
+        return run
+
+    return make
 
 
-def makes_summary(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of a summary except the number of clusters; the command receives them as the dict ``summary``."""
-    parameters = [
-        inspect.Parameter(
-            entry.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=entry.default,
-            annotation=Annotated[TYPES[str(entry.type)], typer.Option(**entry.metadata)],
-        )
-        for entry in fields(SummaryConfig)
-        if entry.metadata
-    ]
-    return _with_options(command, "summary", "Summary", parameters, dict)
-
-
-def _with_options(
-    command: Callable[..., Any], name: str, panel: str, options: list[inspect.Parameter], gather: Callable[..., Any]
-) -> Callable[..., Any]:
-    """Replace a parameter of a command by options; the command receives what ``gather`` makes of those given."""
-    for option in options:
-        option.annotation.__metadata__[0].rich_help_panel = panel
-    own = inspect.signature(command)
-    parameters = [p for p in own.parameters.values() if p.name != name] + options
-
-    @functools.wraps(command)
-    def with_options(**given: Any) -> Any:
-        gathered = gather(**{option.name: given.pop(option.name) for option in options if option.name in given})
-        return command(**{name: gathered}, **given)
-
-    keywords = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
-    with_options.__signature__ = own.replace(parameters=keywords)  # type: ignore[attr-defined]
-    with_options.__annotations__ = {p.name: p.annotation for p in parameters}
-    return with_options
-
-
-def examples(*lines: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add examples to a command, as the epilog of its help."""
-
-    def with_examples(command: Callable[..., Any]) -> Callable[..., Any]:
-        shown = (f"  {line.replace('[', chr(92) + '[')}" for line in lines)
-        command.epilog = "\n\n".join(["Examples:", *shown])  # type: ignore[attr-defined]
-        return command
-
-    return with_examples
+# -- values of options -------------------------------------------------------------------------------------------------
 
 
 def names(values: list[str] | None) -> list[str]:

@@ -1,29 +1,33 @@
-"""The steps that commands share: open, summarize, solve, assign, also in the coordinates of given centers."""
+"""The steps that commands share: open, summarize, solve, assign; and the results, as values, files, text and report."""
 
+import math
 import re
+import shlex
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from probi._notes import counted
-from probi.cli.console import Console, Interrupts, print_values
+from probi._notes import counted, rounded
+from probi._system import peak_megabytes, versions
+from probi.cli.console import Console, Interrupts, print_json, print_table
 from probi.errors import InputError, StoppedError
 from probi.io.node_assembler import MAX_LISTED, Batch, Counts, by_kind, check_left_out
 from probi.io.options import Options, as_before, check_as_before
 from probi.io.passes import Checkpoint, Tally, assign_all, summarize
 from probi.io.reader import Reader
 from probi.io.transform import Transform
-from probi.io.write import Centers, assignment_file, read_centers
+from probi.io.write import assignment_file, write_centers, write_json
 from probi.solver.progress import Step
 from probi.solver.result import Result
 from probi.solver.solve import solve
 from probi.summary import Summary
 from probi.summary.config import SummaryConfig
 from probi.summary.file import is_archive
-from probi.tables.columns import degrees_in
 from probi.tables.convert import degrees_note
 
 
@@ -83,7 +87,7 @@ def is_summary(path: Path) -> bool:
     return b"probi-sha256:" in start or path.suffix == ".probi" or is_archive(start)
 
 
-def print_summary(path: Path, summary: Summary, as_json: bool) -> None:
+def print_summary(console: Console, path: Path, summary: Summary) -> None:
     """Describe a summary."""
     kind = "checkpoint" if "checkpoint" in summary.about else "summary"
     values: dict[str, Any] = {"file": str(path), "kind": kind, "bytes": path.stat().st_size}
@@ -92,7 +96,7 @@ def print_summary(path: Path, summary: Summary, as_json: bool) -> None:
     values["thinning_bound"] = summary.thinning_bound if summary.max_realizations else None
     values |= {name: getattr(summary, name) for name in ("mass", "spread_cost", "lower_bound", "n_features")}
     values["features"] = summary.about.get("space", {}).get("features")
-    print_values(values, as_json)
+    console.print_values(values)
 
 
 def open_reader(
@@ -239,88 +243,226 @@ def assign_reader(
             return assign_all(reader, centers, file.write, show), counts
 
 
-# -- centers of probi assign and probi evaluate -----------------------------------------------------------------------
+# -- results ----------------------------------------------------------------------------------------------------------
 
 
-def reader_in_space_of(
-    centers: Centers, name: Path, console: Console, files: list[str], reading: Options
-) -> tuple[Reader, Any]:
-    """Reader whose coordinates are those of the centers, and the centers."""
-    if reading.scale in ("standard", "robust"):
-        raise InputError(
-            f"--scale {reading.scale} would be estimated from these files, not from those of the centers. Pass the "
-            "scales as a file, such as the result.json of the run that found the centers."
-        )
-    if centers.space is None:
-        _check_degrees(centers, name, reading)
-    elif centers.reading is None and reading.lonlat is None:
-        reading = replace(reading, lonlat=centers.space.lonlat)
-    reader = _open_for(centers, name, console, files, reading)
-    _check_same_features(centers, reader.columns.features, str(reader.sources[0]))
-    if centers.space is None:
-        return reader, reader.space.coordinates(centers.coordinates)
-    _check_same_space(reader.space, centers.space, name, reading)
-    reader.resume_with(centers.space)
-    return reader, centers.coordinates
+@dataclass(frozen=True)
+class Results:
+    """Solutions of one summary, and how they were computed."""
+
+    summary: Summary
+    space: Transform
+    results: list[Result]  # by increasing number of clusters
+    parameters: dict[str, Any]
+    timings: dict[str, float]
+    sources: list[str] = field(default_factory=list)
+    counts: Counts | None = None  # of rows, if files were read
+    tallies: list[Tally] = field(default_factory=list)  # one per result, if there was a second pass
+
+    @property
+    def chosen(self) -> int:
+        """Index of the solution shown in detail: the one with the most clusters. No rule tells which k is right."""
+        return len(self.results) - 1
+
+    @cached_property
+    def shown(self) -> list[Result]:
+        """The results to show first: with the exact cost, if a second pass computed it."""
+        if not self.tallies:
+            return self.results
+        return [
+            replace(
+                result, cost=tally.cost, standard_error=0.0,
+                lower_bound=min(result.lower_bound, tally.cost), spread_cost=min(result.spread_cost, tally.cost),
+            )
+            for result, tally in zip(self.results, self.tallies, strict=True)
+        ]  # fmt: skip
+
+    @cached_property
+    def values(self) -> dict[str, Any]:
+        """Contents of result.json and output of --json; computed once, so that time and memory agree."""
+        summary, space = self.summary, self.space
+        return {
+            "details_of": "the solution with the most clusters; all are in solutions",
+            **self._costs(self.chosen),
+            "n_nodes": summary.n_nodes,
+            "counts": None if self.counts is None else asdict(self.counts),
+            "seed": self.parameters["seed"],
+            "parameters": self.parameters,
+            "command": command_line(),
+            "features": list(space.features),
+            "lonlat": space.lonlat,
+            "scale": None if space.scale is None else dict(zip(space.coordinate_names, space.scale, strict=True)),
+            "unit": space.unit,
+            "reading": summary.about.get("reading"),
+            "summary": {
+                "size": summary.size, "kept": summary.n_retained, "mass": summary.mass, "preset": summary.preset
+            },
+            "solutions": [self._solution(i) for i in range(len(self.results))],
+            "versions": versions(),
+            "timings": dict(self.timings),
+            "peak_memory_mb": round(peak_megabytes(), 1),
+        }  # fmt: skip
+
+    def _costs(self, i: int) -> dict[str, Any]:
+        result = self.results[i]
+        return {
+            "n_clusters": len(result.centers),
+            "cost": result.cost,
+            "standard_error": result.standard_error,
+            "exact_cost": self.tallies[i].cost if self.tallies else None,
+            "lower_bound": result.lower_bound,
+            "spread_cost": result.spread_cost,
+            "thinning_bound": result.thinning_bound,
+        }
+
+    def _solution(self, i: int) -> dict[str, Any]:
+        result = self.results[i]
+        tally = self.tallies[i] if self.tallies else None
+        inverse = self.space.inverse(result.centers)
+        return {
+            **self._costs(i),
+            "excess": result.excess,
+            "above_optimum_at_most": result.above_optimum,
+            "clusters": [
+                {
+                    "cluster": c,
+                    "mass": float(result.clusters.mass[c]),
+                    "cost": float(result.clusters.cost[c]),
+                    "spread": float(result.clusters.spread[c]),
+                    "n_nodes": None if tally is None else int(tally.counts[c]),
+                    "center": dict(zip(self.space.features, map(float, inverse[c]), strict=True)),
+                }
+                for c in range(len(result.centers))
+            ],
+        }
+
+    def finish(self, console: Console, folder: Path | None, write_error: OSError | None = None) -> None:
+        """Write the results and print them; print them even if writing failed, now or before."""
+        if folder is not None and write_error is None:
+            try:
+                with console.progress("Writing"):
+                    self.write(folder)
+                size = (folder / "summary.probi").stat().st_size
+                shown = f"{size / 1e6:,.1f} MB" if size >= 1e6 else f"{size / 1e3:,.0f} kB"
+                console.say(f"Results are in {folder}; summary.probi has {shown}.")
+            except OSError as error:
+                write_error = error
+        if console.json:
+            print_json(self.values)
+        else:
+            self.show()
+        if write_error is not None:
+            raise write_error
+
+    def write(self, folder: Path) -> None:
+        """Write centers, result.json, report and summary to a folder; small files first, in case the disk fills up."""
+        if not self.tallies:
+            # One from another run would not match the centers.
+            (folder / "assignment.parquet").unlink(missing_ok=True)
+        write_centers(folder, self.results, self.space, self.summary.about.get("reading"))
+        write_json(folder / "result.json", self.values)
+        write_run_report(self, folder / "report.html")
+        self.summary.sealed().save(folder / "summary.probi")
+
+    def show(self) -> None:
+        """Print the result on standard output."""
+        if len(self.results) > 1:
+            costs = [
+                [str(len(r.centers)), f"{r.cost:,.6g}", f"{rounded(r.standard_error):,g}", f"{r.excess:,.6g}"]
+                for r in self.shown
+            ]
+            print_table(["k", "cost", "±", "beyond spread"], costs)
+            print(f"Details are for the largest, k = {costs[-1][0]}; for another, run again with only that -k.")
+        result = self.shown[self.chosen]
+        print(_headline(result, self.results[self.chosen], self.space.unit))
+        names = self.space.features[:4]
+        inverse = self.space.inverse(result.centers)
+        clusters, total = result.clusters, result.clusters.mass.sum()
+        rows = []
+        for c, (mass, cost, spread) in enumerate(zip(clusters.mass, clusters.cost, clusters.spread, strict=True)):
+            each = mass or math.nan
+            numbers = [f"{mass / total:.1%}", f"{cost / each:,.6g}", f"{spread / each:,.6g}"]
+            rows.append([str(c), *numbers, *(f"{value:,.6g}" for value in inverse[c, : len(names)])])
+        print_table(["cluster", "mass", "to center", "spread", *names], rows)
+        if len(self.space.features) > len(names):
+            print(f"and {len(self.space.features) - len(names)} more features of the centers.")
 
 
-def _check_degrees(centers: Centers, name: Path, reading: Options) -> None:
-    """Raise if a table of centers without a recorded space seems to contain degrees."""
-    degrees = degrees_in(centers.features)
-    if reading.lonlat is None and degrees is not None:
-        lon, lat = degrees
-        raise InputError(
-            f"{name} has the columns {lon} and {lat}, but does not record how distances were measured. Pass the "
-            f"folder of its run, or say that they are degrees: --lonlat {lon},{lat}."
-        )
+def _headline(result: Result, estimated: Result, unit: str) -> str:
+    error = _error_bar(result)
+    if result.cost != estimated.cost and estimated.standard_error:
+        error = f" (estimate of the summary: {estimated.cost:,.6g}{_error_bar(estimated)})"
+    share = result.spread_cost / result.cost if result.cost > 0 else 0.0
+    spread = f"; {share:.0%} of it is the nodes' own spread" if result.spread_cost else ""
+    above = result.above_optimum
+    bound = "" if above is None else f"; at most {above:.1%} above the optimum"
+    cost = f"{result.cost:,.6g}{' ' * bool(unit)}{unit}{error}"
+    k = len(result.centers)
+    return f"{k} cluster{'s' * (k != 1)}, cost {cost}{spread}{bound}."
 
 
-def _check_same_space(given: Transform, theirs: Transform, name: Path, reading: Options) -> None:
-    if given.lonlat != theirs.lonlat:
-        has = "no longitude and latitude" if theirs.lonlat is None else f"{','.join(theirs.lonlat)}"
-        raise InputError(
-            f"--lonlat is {','.join(given.lonlat or ())}, but the run in {name} had {has}. Omit the option."
-        )
-    if reading.scale != "none" and given.scale != theirs.scale:
-        raise InputError(f"--scale {reading.scale} has other scales than the run in {name}. Omit the option.")
+def _error_bar(result: Result) -> str:
+    return f" ± {rounded(result.standard_error):,g}" if result.standard_error else ""
 
 
-def _open_for(centers: Centers, name: Path, console: Console, files: list[str], reading: Options) -> Reader:
-    """Open files as the run of the centers did, or at least with the same feature columns."""
-    if centers.reading is not None or reading.features is not None:
-        return open_reader(console, files, reading, centers.reading, name)
-    try:
-        return open_reader(console, files, replace(reading, features=centers.features))
-    except InputError:
-        # A column of point lists names no features; standard input cannot be opened again.
-        if "-" in files or Reader(files, reading).columns.points is None:
-            raise
-        return open_reader(console, files, reading)
+def command_line() -> str:
+    """The command as typed."""
+    return shlex.join(["probi", *sys.argv[1:]])
 
 
-def _check_same_features(centers: Centers, features: tuple[str, ...], name: str) -> None:
-    if features != centers.features:
-        theirs, ours = ", ".join(centers.features), ", ".join(features)
-        raise InputError(f"The centers have the features {theirs}, but {name} has {ours}.")
+def write_run_report(results: Results, path: Path) -> None:
+    """Write the report of a run, report.html."""
+    from probi.report import Borderline, ReportContext, write_report  # jinja2 is needed for nothing else
+
+    second_pass: dict[str, Any] = {}
+    if results.tallies:
+        tally = results.tallies[results.chosen]
+        borderline = [Borderline(*between[2:]) for between in tally.between]  # without what they are sorted by
+        second_pass = {"borderline": borderline, "n_borderline": tally.n_between, "counts": tally.counts}
+    fewest, most = (len(results.results[i].centers) for i in (0, -1))
+    clusters = counted(most, "cluster") if fewest == most else f"{fewest} to {most} clusters"
+    names = [Path(name).name for name in results.sources]
+    source = names[0] if len(names) == 1 else f"{len(names)} files" if names else "a summary"
+    words = sys.argv[1:]
+    is_said = words[:1] not in (["cluster"], ["solve"]) or any(word.split("=")[0] == "--seed" for word in words)
+    context = ReportContext(
+        title=f"{clusters} of {counted(results.summary.n_nodes, 'node')} from {source}",
+        read=_read(results),
+        settings=_settings(results),
+        reproduce=command_line() + ("" if is_said else f" --seed {results.parameters['seed']}"),
+        unit=results.space.unit,
+        **second_pass,
+    )
+    space, sample = results.space, results.summary.sample()
+    write_report(
+        path, results.shown, sample, context, chosen=results.chosen, features=space.features, original=space.inverse
+    )
 
 
-def coordinates_in(summary: Summary, centers: Centers, name: str) -> Any:
-    """Centers in the coordinates of a summary, whose scales may differ from those of the centers."""
-    if "space" not in summary.about:  # made in Python: the user knows its coordinates
-        return centers.coordinates
-    space = space_of(summary)
-    _check_same_features(centers, space.features, name)
-    if centers.space == space:
-        return centers.coordinates
-    inverse = centers.coordinates if centers.space is None else centers.space.inverse(centers.coordinates)
-    return space.coordinates(inverse)
+def _read(results: Results) -> dict[str, str]:
+    names, counts = results.sources, results.counts
+    found = {"Files": ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")}
+    found["Nodes"] = f"{results.summary.n_nodes:,}"
+    if counts is not None:
+        found["Rows"] = f"{counts.rows:,}"
+        found["Rows left out"] = "; ".join(by_kind(counts)) or "none"
+    found["Features"] = f"{len(results.space.features):,}"
+    return found
 
 
-def load_centers(path: Path, n_clusters: int | None) -> Centers:
-    """Centers of a file; raises for a summary, which has none."""
-    if is_summary(path):
-        raise InputError(
-            f"{path} is a summary, which has no centers yet. First run probi solve {path} -k K -o out, then use "
-            "--centers out."
-        )
-    return read_centers(path, n_clusters)
+def _settings(results: Results) -> dict[str, str]:
+    summary, space = results.summary, results.space
+    settings = {
+        "Seed": str(results.parameters["seed"]),
+        "Summary": f"{summary.size:,} nodes, for up to {summary.n_clusters} clusters, preset {summary.preset}",
+        "Scaling": "none" if space.scale is None else "each coordinate divided by its own scale",
+    }
+    if space.lonlat is not None:
+        settings["Distances"] = f"{' and '.join(space.lonlat)} on a sphere; straight lines in kilometers"
+    result = results.results[results.chosen]
+    if results.tallies and result.standard_error > 0:
+        estimate = f"{result.cost:,.6g}{_error_bar(result)} {space.unit}".rstrip()
+        settings["Cost"] = f"summed over all nodes in a second pass; the estimate of the summary was {estimate}"
+    if len(results.results) > 1:
+        settings["Another k"] = "details are for the largest k; for another, run probi solve summary.probi -k K"
+    return settings

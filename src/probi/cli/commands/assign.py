@@ -6,24 +6,23 @@ from typing import Annotated
 import typer
 
 from probi.cli import options as opt
-from probi.cli.console import Console, print_values
+from probi.cli.console import Console
 from probi.io.options import Options
 
 
-@opt.examples(
+@opt.command(
     "probi assign new.parquet --centers out -o new_assignment.parquet",
 )
-@opt.reads_nodes
 def assign(
     files: opt.Files,
     centers: opt.Centers,
     output: Annotated[
         Path, typer.Option("-o", "--output", help="File for the assignment; its suffix determines the format.")
     ],
-    reading: Options,
     clusters: opt.WhichClusters = None,
-    json: opt.Json = False,
-    quiet: opt.Quiet = False,
+    *,
+    console: Console,
+    reading: Options,
 ) -> None:
     """Assign each node to its nearest center, for any given centers.
 
@@ -31,14 +30,13 @@ def assign(
     latitude, scales. An option that contradicts that run is an error.
     """
     from probi.cli import steps
-    from probi.cli.steps import load_centers, reader_in_space_of
+    from probi.cli.centers import load_centers, reader_in_space_of
     from probi.io.write import assignment_format
 
-    console = Console(quiet)
     assignment_format(output)  # raises before anything is read
     reader, coordinates = reader_in_space_of(load_centers(centers, clusters), centers, console, files, reading)
     steps.check_output(output, reader)
     (tally,), counts = steps.assign_reader(console, reader, [coordinates], output)
     steps.report_left_out(console, counts)
     values = {"n_nodes": tally.n_nodes, "cost": tally.cost, "counts": tally.counts.tolist(), "file": str(output)}
-    print_values(values, json, counts)
+    console.print_values(values, counts)

@@ -1,35 +1,32 @@
 """probi check: rows that cannot be used."""
 
-import json as json_text
 from dataclasses import asdict, replace
 from typing import Any
 
 import typer
 
 from probi.cli import options as opt
-from probi.cli.console import Console, Interrupts
+from probi.cli.console import Console, Interrupts, print_json
 from probi.errors import InputError
 from probi.io.options import Options
 
 
-@opt.examples(
+@opt.command(
     "probi check sensors.csv --layout long --id sensor",
     "probi check new.csv --like out",
 )
-@opt.reads_nodes
 def check(
     files: opt.Files,
-    reading: Options,
     like: opt.Like = None,
-    json: opt.Json = False,
-    quiet: opt.Quiet = False,
+    *,
+    console: Console,
+    reading: Options,
 ) -> None:
     """List rows that cannot be used, the first 1,000 of each kind, and count them; exit with 2 if there are any."""
     from probi.cli import steps
     from probi.io.node_assembler import Counts
     from probi.io.write import read_reading
 
-    console = Console(quiet)
     before = None if like is None else read_reading(like)
     reader = steps.open_reader(console, files, replace(reading, on_bad="skip"), before, like)
     counts = Counts()
@@ -39,13 +36,13 @@ def check(
             counts = batch.counts
             bar.update(counts.nodes, batch.fraction)
             for rejected in batch.rejected:
-                if json:
+                if console.json:
                     bad_rows.append(rejected._asdict())
                 else:
                     print(rejected)
             interrupts.check()
-    if json:
-        print(json_text.dumps({"counts": asdict(counts), "rows": bad_rows}, indent=2))
+    if console.json:
+        print_json({"counts": asdict(counts), "rows": bad_rows})
     else:
         console.say(
             f"{counts.rows:,} rows: {counts.used:,} good in {counts.nodes:,} nodes, {counts.rejected:,} bad or in a "

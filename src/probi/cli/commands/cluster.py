@@ -21,20 +21,16 @@ if TYPE_CHECKING:
 RESULTS = ("centers.parquet", "centers.csv", "assignment.parquet", "rejected.csv")
 
 
-@opt.examples(
+@opt.command(
     "probi cluster points.csv -k 8",
     "probi cluster covertype.parquet --layout groups --group-size 10 -k 20 -o out",
     "zcat gps.csv.gz | probi cluster - -k 12 --layout long --id trip --lonlat lon,lat",
     "probi cluster 'part-*.parquet' -k 2:30 -o out --checkpoint run.probi",
     "probi cluster /shared/days -k 20 -o out --engine dask --workers tcp://scheduler:8786",
 )
-@opt.reads_nodes
-@opt.makes_summary
 def cluster(
     files: opt.Files,
     clusters: opt.Clusters,
-    reading: Options,
-    summary: dict[str, Any],
     output: opt.Folder = None,
     n_init: opt.Starts = None,
     assign: Annotated[
@@ -45,8 +41,10 @@ def cluster(
     engine: opt.Engine = "local",
     workers: opt.Workers = None,
     part_size: opt.PartSize = opt.PART_MEGABYTES,
-    json: opt.Json = False,
-    quiet: opt.Quiet = False,
+    *,
+    console: Console,
+    summary_options: dict[str, Any],
+    reading: Options,
 ) -> None:
     """Cluster files of nodes: read once, summarize, solve, write.
 
@@ -54,18 +52,17 @@ def cluster(
     assignment.parquet, summary.probi, report.html, result.json, and rejected.csv if rows were left out.
     """
     from probi.cli import steps
-    from probi.cli.results import Results
     from probi.io.reader import Reader
     from probi.io.sources import find_sources
 
-    _check_engine(engine, workers, checkpoint, summary.get("shard", 0))
+    _check_engine(engine, workers, checkpoint, summary_options.get("shard", 0))
     is_local = engine == "local"
     others = {} if is_local else {"engine": engine, "part_size": part_size}
-    console, clock = Console(quiet), steps.Clock()
+    clock = steps.Clock()
     with steps.stoppable(checkpoint, can_resume=is_local), contextlib.ExitStack() as stack:
         ks = opt.numbers_of_clusters(clusters)
-        config = steps.summary_config(ks, summary)
-        parameters = steps.parameters_of(files, reading, k=ks, **summary, n_init=n_init, **others)
+        config = steps.summary_config(ks, summary_options)
+        parameters = steps.parameters_of(files, reading, k=ks, **summary_options, n_init=n_init, **others)
         if output is not None:
             _check_no_results(output, find_sources(files, reading.format))
         reader = steps.open_reader(console, files, reading)
@@ -109,8 +106,8 @@ def cluster(
             console.say("No assignment.parquet: a stream cannot be read twice. Run probi assign on a copy of it.")
         stack.close()  # the workers are no longer needed
 
-        results = Results(summarized, reader.space, solutions, parameters, config.seed, clock, sources, counts, tallies)
-        results.finish(output, console, json, write_error)
+        results = steps.Results(summarized, reader.space, solutions, parameters, clock, sources, counts, tallies)
+        results.finish(console, output, write_error)
         if checkpoint is not None:
             checkpoint.unlink(missing_ok=True)
 

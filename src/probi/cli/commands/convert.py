@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from probi.cli import options as opt
-from probi.cli.console import Console, print_values
+from probi.cli.console import Console
 from probi.errors import InputError
 from probi.io.options import Options
 
@@ -15,25 +15,23 @@ if TYPE_CHECKING:
     from probi.nodes import Nodes
 
 
-@opt.examples(
+@opt.command(
     "probi convert sensors.csv --layout long --id sensor --to nested -o sensors.parquet",
 )
-@opt.reads_nodes
 def convert(
     files: opt.Files,
     output: Annotated[Path, typer.Option("-o", "--output", help="Output file; its suffix determines the format.")],
-    reading: Options,
     to: Annotated[opt.Layout, typer.Option("--to", help="Layout to write.")] = "nested",
     like: opt.Like = None,
-    json: opt.Json = False,
-    quiet: opt.Quiet = False,
+    *,
+    console: Console,
+    reading: Options,
 ) -> None:
     """Write nodes in another layout or format."""
     from probi.cli import steps
     from probi.io.node_assembler import Counts, check_left_out
     from probi.io.write import nodes_format, read_reading, write_nodes
 
-    console = Console(quiet)
     nodes_format(output)  # raises before anything is read
     before = None if like is None else {**read_reading(like), "lonlat": None}  # features are written unchanged
     reader = steps.open_reader(console, files, reading, before, like)
@@ -53,4 +51,4 @@ def convert(
     columns = reader.columns
     n_nodes = write_nodes(output, nodes(), to, columns.features, columns.weight is not None, reader.id_name)
     steps.report_left_out(console, counts)
-    print_values({"n_nodes": n_nodes, "file": str(output)}, json, counts)
+    console.print_values({"n_nodes": n_nodes, "file": str(output)}, counts)

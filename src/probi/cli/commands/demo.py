@@ -14,14 +14,14 @@ N_CLUSTERS = 6
 SEED = 7
 
 
-@opt.examples(
+@opt.command(
     "probi demo",
     "probi demo -o otis",
 )
 def demo(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the results.")] = Path("probi-demo"),
-    json: opt.Json = False,
-    quiet: opt.Quiet = False,
+    *,
+    console: Console,
 ) -> None:
     """Cluster the ensemble forecasts of hurricane Otis, which come with probi.
 
@@ -32,7 +32,6 @@ def demo(
     from probi.io.demo_data import otis_table
     from probi.io.write import write_table
 
-    console = Console(quiet)
     steps.create_folder(output)
     forecasts = output / "forecasts.parquet"
     write_table(forecasts, otis_table())
@@ -40,6 +39,6 @@ def demo(
     console.say(f"$ probi cluster {shlex.quote(str(forecasts))} {arguments} {shlex.quote(str(output))}")
     cluster(
         files=[str(forecasts)], layout="long", id=["init,tau"], lonlat="lon,lat", clusters=str(N_CLUSTERS), seed=SEED,
-        output=output, json=json, quiet=quiet,
+        output=output, json=console.json, quiet=console.quiet,
     )  # fmt: skip
     console.say(f"Report: {(output / 'report.html').resolve().as_uri()}")

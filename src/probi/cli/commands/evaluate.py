@@ -4,39 +4,37 @@ from dataclasses import asdict
 from pathlib import Path
 
 from probi.cli import options as opt
-from probi.cli.console import Console, print_values
+from probi.cli.console import Console
 from probi.io.options import Options
 
 
-@opt.examples(
+@opt.command(
     "probi evaluate week.probi --centers out",
     "probi evaluate new.parquet --centers out",
     "probi evaluate covertype.parquet --layout groups --group-size 10 --centers mine.csv",
 )
-@opt.reads_nodes
 def evaluate(
     files: opt.Files,
     centers: opt.Centers,
-    reading: Options,
     clusters: opt.WhichClusters = None,
-    json: opt.Json = False,
-    quiet: opt.Quiet = False,
+    *,
+    console: Console,
+    reading: Options,
 ) -> None:
     """Compute the cost of centers: exact for files of nodes, with an error bar for a summary.
 
     Files are read in the same way as by the run that found the centers, as in probi assign.
     """
     from probi.cli import steps
-    from probi.cli.steps import coordinates_in, load_centers, reader_in_space_of
+    from probi.cli.centers import coordinates_in, load_centers, reader_in_space_of
     from probi.summary import Summary
 
-    console = Console(quiet)
     given = load_centers(centers, clusters)
     if len(files) == 1 and steps.is_summary(Path(files[0])):
         summary = Summary.load(files[0])
-        print_values(asdict(summary.evaluate(coordinates_in(summary, given, files[0]))), json)
+        console.print_values(asdict(summary.evaluate(coordinates_in(summary, given, files[0]))))
         return
     reader, coordinates = reader_in_space_of(given, centers, console, files, reading)
     (tally,), counts = steps.assign_reader(console, reader, [coordinates], None)
     steps.report_left_out(console, counts)
-    print_values({"n_nodes": tally.n_nodes, "cost": tally.cost, "standard_error": 0.0}, json, counts)
+    console.print_values({"n_nodes": tally.n_nodes, "cost": tally.cost, "standard_error": 0.0}, counts)

@@ -5,19 +5,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from probi.cli import options as opt
-from probi.cli.console import print_values
+from probi.cli.console import Console
 from probi.io.options import Options
 
 if TYPE_CHECKING:
     from probi.io.reader import Reader
 
 
-@opt.examples(
+@opt.command(
     "probi info out/summary.probi",
     "probi info data/*.parquet",
 )
-@opt.reads_nodes
-def info(files: opt.Files, reading: Options, json: opt.Json = False, quiet: opt.Quiet = False) -> None:
+def info(files: opt.Files, *, console: Console, reading: Options) -> None:
     """Describe a file: a summary, also that of a results folder, or a table and how it would be read."""
     from probi.cli import steps
     from probi.io.reader import Reader
@@ -27,11 +26,11 @@ def info(files: opt.Files, reading: Options, json: opt.Json = False, quiet: opt.
     if (path / "summary.probi").is_file() and (path / "centers.parquet").is_file():
         path /= "summary.probi"  # of a results folder, whose tables are not data
     if len(files) == 1 and steps.is_summary(path):
-        steps.print_summary(path, Summary.load(path), json)
+        steps.print_summary(console, path, Summary.load(path))
         return
     reader = Reader(files, reading)
     values = {"files": [str(source) for source in reader.sources], "n_rows": _n_rows(reader)}
-    print_values(values | asdict(reader.columns), json)
+    console.print_values(values | asdict(reader.columns))
 
 
 def _n_rows(reader: "Reader") -> int | None:

@@ -6,10 +6,11 @@ from typing import Annotated
 import typer
 
 from probi.cli import options as opt
+from probi.cli.console import Console
 from probi.errors import InputError
 
 
-@opt.examples(
+@opt.command(
     "probi merge monday.probi tuesday.probi -o week.probi",
     "probi merge monday/summary.probi tuesday/summary.probi -o week.probi",
 )
@@ -19,8 +20,8 @@ def merge(
         typer.Argument(metavar="SUMMARY...", help="Files of probi summarize, or summary.probi of results folders."),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="File for the merged summary.")],
-    json: opt.Json = False,
-    quiet: opt.Quiet = False,
+    *,
+    console: Console,
 ) -> None:
     """Merge summaries of parts of the data into one; their order does not matter.
 
@@ -39,4 +40,4 @@ def merge(
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
     merged.save(output)
-    steps.print_summary(output, merged, json)
+    steps.print_summary(console, output, merged)

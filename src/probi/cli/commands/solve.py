@@ -9,7 +9,7 @@ from probi.cli import options as opt
 from probi.cli.console import Console
 
 
-@opt.examples(
+@opt.command(
     "probi solve week.probi -k 20 -o out",
     "probi solve week.probi -k 2:30",
 )
@@ -19,15 +19,14 @@ def solve(
     output: opt.Folder = None,
     seed: opt.Seed = 0,
     n_init: opt.Starts = None,
-    json: opt.Json = False,
-    quiet: opt.Quiet = False,
+    *,
+    console: Console,
 ) -> None:
     """Find centers for a summary, for one number of clusters or several."""
     from probi.cli import steps
-    from probi.cli.results import Results
     from probi.summary import Summary
 
-    console, clock = Console(quiet), steps.Clock()
+    clock = steps.Clock()
     ks = opt.numbers_of_clusters(clusters)
     loaded = Summary.load(summary)
     with clock.timed("solve"):
@@ -35,4 +34,4 @@ def solve(
     if output is not None:
         steps.create_folder(output)
     parameters = {"summary": str(summary), "k": ks, "n_init": n_init, "seed": seed}
-    Results(loaded, steps.space_of(loaded), solutions, parameters, seed, clock).finish(output, console, json)
+    steps.Results(loaded, steps.space_of(loaded), solutions, parameters, clock).finish(console, output)

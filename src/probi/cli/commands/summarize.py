@@ -10,31 +10,28 @@ from probi.cli.console import Console
 from probi.io.options import Options
 
 
-@opt.examples(
+@opt.command(
     "probi summarize monday.parquet -k 30 --shard 0 -o monday.probi",
     "probi summarize tuesday.parquet -k 30 --shard 1 -o tuesday.probi",
     "probi merge monday.probi tuesday.probi -o week.probi",
 )
-@opt.reads_nodes
-@opt.makes_summary
 def summarize(
     files: opt.Files,
     clusters: opt.Clusters,
     output: Annotated[Path, typer.Option("-o", "--output", help="File for the summary.")],
-    reading: Options,
-    summary: dict[str, Any],
     checkpoint: opt.Checkpoint = None,
     checkpoint_every: opt.Every = opt.EVERY,
-    json: opt.Json = False,
-    quiet: opt.Quiet = False,
+    *,
+    console: Console,
+    summary_options: dict[str, Any],
+    reading: Options,
 ) -> None:
     """Read files of nodes into a summary, to merge or solve later."""
     from probi.cli import steps
 
-    console = Console(quiet)
     ks = opt.numbers_of_clusters(clusters)
-    config = steps.summary_config(ks, summary)
-    parameters = steps.parameters_of(files, reading, k=ks[-1:], **summary)
+    config = steps.summary_config(ks, summary_options)
+    parameters = steps.parameters_of(files, reading, k=ks[-1:], **summary_options)
     reader = steps.open_reader(console, files, reading)
     steps.check_output(output, reader)
     with steps.stoppable(checkpoint):
@@ -43,4 +40,4 @@ def summarize(
     sealed.save(output)
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
-    steps.print_summary(output, sealed, json)
+    steps.print_summary(console, output, sealed)

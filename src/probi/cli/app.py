@@ -1,6 +1,5 @@
 """The command ``probi``: its subcommands, and the handling of errors."""
 
-import os
 import signal
 import sys
 from importlib import import_module
@@ -80,7 +79,6 @@ def main() -> int:
     try:
         sys.stdout.flush()
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that nothing is flushed at exit
         if not isinstance(error, BrokenPipeError):  # the reader, such as head, has read enough
             code = _fail(f"standard output: {error.strerror}.", 1)
     return code

@@ -5,8 +5,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import fields
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin
 
 import typer
 
@@ -32,51 +31,31 @@ PART_MEGABYTES = PART_BYTES >> 20
 NO_COLUMN = "none"  # for --id, --probability and --weight: no column has this role
 EVERY = 1_000_000  # nodes between two checkpoints
 
-Files = Annotated[
-    list[str], typer.Argument(metavar="FILE...", help="Files, folders, patterns, or - for standard input.")
-]
-Clusters = Annotated[
-    str, typer.Option("-k", "--clusters", metavar="K", help="Number of clusters: 20, or several: 5,10,20 or 2:30.")
-]
-Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed; the same one gives the same bits.")]
-Starts = Annotated[
-    int | None,
-    typer.Option(
-        "--n-init",
-        metavar="N",
-        help="Starts of the solver; default 10, or 1 for 32 clusters and more or with --preset paper.",
-    ),
-]
-Folder = Annotated[Path | None, typer.Option("-o", "--output", help="Folder for the results.")]
-Checkpoint = Annotated[
-    Path | None, typer.Option("--checkpoint", help="Save the state to this file; rerun the command to resume.")
-]
-Every = Annotated[
-    int, typer.Option("--checkpoint-every", min=1, metavar="NODES", help="Nodes between two checkpoints.")
-]
 _engine_option = functools.partial(typer.Option, rich_help_panel="Engines")
-Engine = Annotated[
-    EngineName,
-    _engine_option("--engine", metavar="NAME", help=f"Where to run: local (this process), {' or '.join(NAMES)}."),
-]
-Workers = Annotated[
-    str | None,
-    _engine_option("--workers", metavar="WHERE", help="Number of workers on this machine, or the scheduler's address."),
-]
-PartSize = Annotated[
-    int, _engine_option("--part-size", metavar="MB", min=1, help="Size of the part that a worker reads at a time.")
-]
-Centers = Annotated[
-    Path, typer.Option("--centers", help="Centers: a results folder, its centers.parquet, or a table of features.")
-]
+
+# Options of commands, by the parameter.
+OPTIONS = {
+    "files": typer.Argument(metavar="FILE...", help="Files, folders, patterns, or - for standard input."),
+    "clusters": typer.Option(
+        "-k", "--clusters", metavar="K", help="Number of clusters: 20, or several: 5,10,20 or 2:30."
+    ),
+    "seed": typer.Option(min=0, metavar="N", help="Seed; the same one gives the same bits."),
+    "n_init": typer.Option(
+        metavar="N", help="Starts of the solver; default 10, or 1 for 32 clusters and more or with --preset paper."
+    ),
+    "output": typer.Option("-o", "--output", help="Folder for the results."),
+    "checkpoint": typer.Option(help="Save the state to this file; rerun the command to resume."),
+    "checkpoint_every": typer.Option(min=1, metavar="NODES", help="Nodes between two checkpoints."),
+    "engine": _engine_option(metavar="NAME", help=f"Where to run: local (this process), {' or '.join(NAMES)}."),
+    "workers": _engine_option(metavar="WHERE", help="Number of workers on this machine, or the scheduler's address."),
+    "part_size": _engine_option(metavar="MB", min=1, help="Size of the part that a worker reads at a time."),
+    "centers": typer.Option(help="Centers: a results folder, its centers.parquet, or a table of features."),
+    "like": typer.Option(
+        metavar="RESULTS", help="Read files as the run of this results folder did.", rich_help_panel=READING
+    ),
+}
 WhichClusters = Annotated[
     int | None, typer.Option("-k", "--clusters", help="Number of clusters, if there are centers for several.")
-]
-Like = Annotated[
-    Path | None,
-    typer.Option(
-        "--like", metavar="RESULTS", help="Read files as the run of this results folder did.", rich_help_panel=READING
-    ),
 ]
 
 
@@ -89,10 +68,6 @@ def _option(kind: Any, help: str, *flags: str, panel: str | None = READING, **mo
 
 Probabilities, Missing = Literal["keep", "normalize"], Literal["error", "skip-row", "skip-node", "absent"]
 
-CONSOLE_OPTIONS = {
-    "json": _option(bool, "Print the result as JSON.", "--json", panel=None),
-    "quiet": _option(bool, "Only print errors.", "-q", "--quiet", panel=None),
-}
 READING_OPTIONS = {
     "layout": _option(Layout | None, "Meaning of a row; inferred by default."),
     "group_size": _option(int | None, "Rows per node, for layout groups."),
@@ -117,12 +92,8 @@ READING_OPTIONS = {
     "dtype": _option(Literal["float32", "float64"] | None, "Type of coordinates; float32 needs half the memory."),
     "max_node_rows": _option(int, "Maximum number of rows per node.", min=1),
 }
-# All fields of a summary's config but the number of clusters; their annotations are text.
+# Of the fields of a summary's config, whose annotations are text.
 TYPES: dict[str, Any] = {"int": int, "int | None": int | None, "float | None": float | None, "str": str}
-SUMMARY_FIELDS = {entry.name: entry for entry in fields(SummaryConfig) if entry.metadata}
-SUMMARY_OPTIONS = {
-    name: _option(TYPES[str(entry.type)], panel="Summary", **entry.metadata) for name, entry in SUMMARY_FIELDS.items()
-}
 
 
 def _reading(**given: Any) -> Options:
@@ -139,37 +110,51 @@ def _reading(**given: Any) -> Options:
     )
 
 
-# By the parameter of a command: the options in its place, their defaults, and what makes its value of those given.
-GROUPS: dict[str, tuple[dict[str, Any], dict[str, Any], Callable[..., Any]]] = {
-    "console": (CONSOLE_OPTIONS, dict.fromkeys(CONSOLE_OPTIONS, False), Console),
-    "summary_options": (SUMMARY_OPTIONS, {name: entry.default for name, entry in SUMMARY_FIELDS.items()}, dict),
-    "reading": (READING_OPTIONS, DEFAULTS, _reading),
+def _parameter(name: str, default: Any, annotation: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+# By the parameter of a command: the options in its place, and what makes its value of those that are given.
+GROUPS: dict[str, tuple[list[inspect.Parameter], Callable[..., Any]]] = {
+    "console": (
+        [
+            _parameter("json", False, _option(bool, "Print the result as JSON.", "--json", panel=None)),
+            _parameter("quiet", False, _option(bool, "Only print errors.", "-q", "--quiet", panel=None)),
+        ],
+        Console,
+    ),
+    "summary_options": (
+        [
+            _parameter(each.name, each.default, _option(TYPES[str(each.type)], panel="Summary", **each.metadata))
+            for each in fields(SummaryConfig)
+            if each.metadata
+        ],
+        dict,
+    ),
+    "reading": ([_parameter(name, DEFAULTS[name], option) for name, option in READING_OPTIONS.items()], _reading),
 }
 
 
 def command(*examples: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make a function a command, with examples as the epilog of its help.
 
-    Options take the place of its parameters ``console``, ``reading`` (how to read, as Options) and ``summary_options``
-    (a dict of those of a summary, except the number of clusters).
+    Its parameters become options, described here or in their annotation. Several options take the place of ``console``,
+    ``reading`` (how to read, as Options) and ``summary_options`` (a dict: all of a summary but its number of clusters).
     """
 
     def make(function: Callable[..., Any]) -> Callable[..., Any]:
         own = inspect.signature(function)
         groups = {name: GROUPS[name] for name in own.parameters if name in GROUPS}
-        parameters = []
-        for each in own.parameters.values():
-            options, defaults, _ = groups.get(
-                each.name, ({each.name: each.annotation}, {each.name: each.default}, None)
-            )
-            for name, annotation in options.items():
-                kind = inspect.Parameter.KEYWORD_ONLY
-                parameters.append(inspect.Parameter(name, kind, default=defaults[name], annotation=annotation))
+        parameters: list[inspect.Parameter] = []
+        for name, each in own.parameters.items():
+            is_described = name not in OPTIONS or get_origin(each.annotation) is Annotated
+            annotation = each.annotation if is_described else Annotated[each.annotation, OPTIONS[name]]
+            parameters += groups[name][0] if name in groups else [_parameter(name, each.default, annotation)]
 
         @functools.wraps(function)
         def run(**given: Any) -> Any:
-            for name, (options, _, gather) in groups.items():
-                given[name] = gather(**{option: given.pop(option) for option in options if option in given})
+            for name, (options, gather) in groups.items():
+                given[name] = gather(**{each.name: given.pop(each.name) for each in options if each.name in given})
             return function(**given)
 
         made: Any = run

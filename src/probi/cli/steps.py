@@ -5,7 +5,7 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -100,11 +100,7 @@ def print_summary(console: Console, path: Path, summary: Summary) -> None:
 
 
 def open_reader(
-    console: Console,
-    files: Sequence[str],
-    reading: Options,
-    before: Mapping[str, Any] | None = None,
-    results: Path | None = None,
+    console: Console, files: list[str], reading: Options, before: Mapping[str, Any] | None = None, results: Any = None
 ) -> Reader:
     """Open files, and report how they are read; if given, as ``before`` by the run of a results folder."""
     reading = as_before(reading, before, str(results))
@@ -120,43 +116,51 @@ def _name(reader: Reader) -> str:
     return str(reader.sources[0]) if len(reader.sources) == 1 else f"{len(reader.sources)} files"
 
 
-def summarize_files(
-    console: Console,
-    reader: Reader,
-    config: SummaryConfig,
-    parameters: dict[str, Any],
-    rejects: Path | None,
-    checkpoint: Path | None,
-    every: int,
-) -> tuple[Summary, Counts]:
-    """Read the files once; Ctrl-C stops between batches, with a checkpoint if one is wanted."""
-    if checkpoint is not None and reader.options.gather:
-        raise InputError(
-            "--checkpoint and --gather cannot be combined: gathering reads everything before the first node."
-        )
-    # max_bad does not change what is read: a run with a larger one may resume from the checkpoint.
-    compared = {name: value for name, value in parameters.items() if name != "max_bad"}
-    saver = None if checkpoint is None else Checkpoint(checkpoint, every, reader, compared)
-    with console.progress("Reading") as bar, Interrupts(console) as interrupts:
-        try:
-            summary, counts = summarize(
-                reader,
-                Summary.from_config(config),
-                rejects=rejects,
-                checkpoint=saver,
-                on_resume=lambda counts: console.say(f"Resuming from {checkpoint}, after {counts.nodes:,} nodes."),
-                on_batch=lambda batch: bar.update(batch.counts.nodes, batch.fraction),
-                is_stopped=interrupts.is_stopped,
+@dataclass(frozen=True)
+class ThisProcess:
+    """Both passes over files, in this process."""
+
+    console: Console
+    reader: Reader
+    parameters: dict[str, Any]
+    checkpoint: Path | None
+    every: int  # nodes between two checkpoints
+
+    def summarize(self, config: SummaryConfig, rejects: Path | None) -> tuple[Summary, Counts]:
+        """Read the files once; Ctrl-C stops between batches, with a checkpoint if one is wanted."""
+        console, reader, path = self.console, self.reader, self.checkpoint
+        if path is not None and reader.options.gather:
+            raise InputError(
+                "--checkpoint and --gather cannot be combined: gathering reads everything before the first node."
             )
-        except StoppedError as stop:
-            raise StoppedError(f"{stop} {_how_to_resume(checkpoint)}") from None
-    if reader.n_across_files:
-        console.say(
-            f"Note: the rows of {counted(reader.n_across_files, 'node')} were gathered from several files. If ids "
-            "are unique only within a file, these are different nodes: use --id-per-file."
-        )
-    check_counts(console, reader, counts, rejects)
-    return summary, counts
+        # max_bad does not change what is read: a run with a larger one may resume from the checkpoint.
+        compared = {name: value for name, value in self.parameters.items() if name != "max_bad"}
+        with console.progress("Reading") as bar, Interrupts(console) as interrupts:
+            try:
+                summary, counts = summarize(
+                    reader,
+                    Summary.from_config(config),
+                    rejects=rejects,
+                    checkpoint=None if path is None else Checkpoint(path, self.every, reader, compared),
+                    on_resume=lambda counts: console.say(f"Resuming from {path}, after {counts.nodes:,} nodes."),
+                    on_batch=lambda batch: bar.update(batch.counts.nodes, batch.fraction),
+                    is_stopped=interrupts.is_stopped,
+                )
+            except StoppedError as stop:
+                raise StoppedError(f"{stop} {_how_to_resume(path)}") from None
+        if reader.n_across_files:
+            console.say(
+                f"Note: the rows of {counted(reader.n_across_files, 'node')} were gathered from several files. If ids "
+                "are unique only within a file, these are different nodes: use --id-per-file."
+            )
+        check_counts(console, reader, counts, rejects)
+        return summary, counts
+
+    def assign(self, centers: list[Any], path: Path) -> list[Tally]:
+        """Read the files a second time and write the cluster of each node."""
+        # The files themselves: a folder or a pattern may match more by now, such as rejected.csv.
+        again = Reader(self.reader.sources, self.reader.options, self.reader.known())
+        return assign_reader(self.console, again, centers, path)[0]
 
 
 def check_counts(console: Console, reader: Reader, counts: Counts, rejects: Path | None) -> None:
@@ -226,7 +230,7 @@ def solve_all(
 
 
 def assign_reader(
-    console: Console, reader: Reader, centers: Sequence[Any], path: Path | None
+    console: Console, reader: Reader, centers: list[Any], path: Path | None
 ) -> tuple[list[Tally], Counts]:
     """Assign all nodes of a reader, and write them if there is a path. Also returns the counts of rows."""
     counts = Counts()
@@ -248,7 +252,10 @@ def assign_reader(
 
 @dataclass(frozen=True)
 class Results:
-    """Solutions of one summary, and how they were computed."""
+    """Solutions of one summary, and how they were computed.
+
+    Details are shown of the last solution, the one with the most clusters. No rule tells which k is right.
+    """
 
     summary: Summary
     space: Transform
@@ -258,11 +265,6 @@ class Results:
     sources: list[str] = field(default_factory=list)
     counts: Counts | None = None  # of rows, if files were read
     tallies: list[Tally] = field(default_factory=list)  # one per result, if there was a second pass
-
-    @property
-    def chosen(self) -> int:
-        """Index of the solution shown in detail: the one with the most clusters. No rule tells which k is right."""
-        return len(self.results) - 1
 
     @cached_property
     def shown(self) -> list[Result]:
@@ -283,7 +285,7 @@ class Results:
         summary, space = self.summary, self.space
         return {
             "details_of": "the solution with the most clusters; all are in solutions",
-            **self._costs(self.chosen),
+            **self._costs(-1),
             "n_nodes": summary.n_nodes,
             "counts": None if self.counts is None else asdict(self.counts),
             "seed": self.parameters["seed"],
@@ -317,7 +319,6 @@ class Results:
 
     def _solution(self, i: int) -> dict[str, Any]:
         result = self.results[i]
-        tally = self.tallies[i] if self.tallies else None
         inverse = self.space.inverse(result.centers)
         return {
             **self._costs(i),
@@ -326,10 +327,8 @@ class Results:
             "clusters": [
                 {
                     "cluster": c,
-                    "mass": float(result.clusters.mass[c]),
-                    "cost": float(result.clusters.cost[c]),
-                    "spread": float(result.clusters.spread[c]),
-                    "n_nodes": None if tally is None else int(tally.counts[c]),
+                    **{name: float(getattr(result.clusters, name)[c]) for name in ("mass", "cost", "spread")},
+                    "n_nodes": int(self.tallies[i].counts[c]) if self.tallies else None,
                     "center": dict(zip(self.space.features, map(float, inverse[c]), strict=True)),
                 }
                 for c in range(len(result.centers))
@@ -373,8 +372,8 @@ class Results:
             ]
             print_table(["k", "cost", "±", "beyond spread"], costs)
             print(f"Details are for the largest, k = {costs[-1][0]}; for another, run again with only that -k.")
-        result = self.shown[self.chosen]
-        print(_headline(result, self.results[self.chosen], self.space.unit))
+        result = self.shown[-1]
+        print(_headline(result, self.results[-1], self.space.unit))
         names = self.space.features[:4]
         inverse = self.space.inverse(result.centers)
         clusters, total = result.clusters, result.clusters.mass.sum()
@@ -416,7 +415,7 @@ def write_run_report(results: Results, path: Path) -> None:
 
     second_pass: dict[str, Any] = {}
     if results.tallies:
-        tally = results.tallies[results.chosen]
+        tally = results.tallies[-1]
         borderline = [Borderline(*between[2:]) for between in tally.between]  # without what they are sorted by
         second_pass = {"borderline": borderline, "n_borderline": tally.n_between, "counts": tally.counts}
     fewest, most = (len(results.results[i].centers) for i in (0, -1))
@@ -433,21 +432,19 @@ def write_run_report(results: Results, path: Path) -> None:
         unit=results.space.unit,
         **second_pass,
     )
-    space, sample = results.space, results.summary.sample()
-    write_report(
-        path, results.shown, sample, context, chosen=results.chosen, features=space.features, original=space.inverse
-    )
+    shown, sample, space = results.shown, results.summary.sample(), results.space
+    write_report(path, shown, sample, context, chosen=len(shown) - 1, features=space.features, original=space.inverse)
 
 
 def _read(results: Results) -> dict[str, str]:
     names, counts = results.sources, results.counts
-    found = {"Files": ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")}
-    found["Nodes"] = f"{results.summary.n_nodes:,}"
-    if counts is not None:
-        found["Rows"] = f"{counts.rows:,}"
-        found["Rows left out"] = "; ".join(by_kind(counts)) or "none"
-    found["Features"] = f"{len(results.space.features):,}"
-    return found
+    rows = {} if counts is None else {"Rows": f"{counts.rows:,}", "Rows left out": "; ".join(by_kind(counts)) or "none"}
+    return {
+        "Files": ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else ""),
+        "Nodes": f"{results.summary.n_nodes:,}",
+        **rows,
+        "Features": f"{len(results.space.features):,}",
+    }
 
 
 def _settings(results: Results) -> dict[str, str]:
@@ -459,7 +456,7 @@ def _settings(results: Results) -> dict[str, str]:
     }
     if space.lonlat is not None:
         settings["Distances"] = f"{' and '.join(space.lonlat)} on a sphere; straight lines in kilometers"
-    result = results.results[results.chosen]
+    result = results.results[-1]
     if results.tallies and result.standard_error > 0:
         estimate = f"{result.cost:,.6g}{_error_bar(result)} {space.unit}".rstrip()
         settings["Cost"] = f"summed over all nodes in a second pass; the estimate of the summary was {estimate}"

@@ -40,7 +40,6 @@ PALETTE = (
 )  # fmt: skip
 # Color-blind readers can tell seven colors apart, but not twenty, so each group of seven has its own marker.
 SAME_MARKER = 7
-MARKERS = ("o", "s", "^")
 
 SMALL = 10.0  # size of text
 # Forms of paths. A shape has the numbers left, middle, radius, diameter.
@@ -72,7 +71,7 @@ def color(cluster: int, n_clusters: int) -> str:
 
 def marker(cluster: int, n_clusters: int) -> str:
     """Marker of a cluster."""
-    return MARKERS[cluster // SAME_MARKER] if has_colors(n_clusters) else MARKERS[0]
+    return [*SHAPES][cluster // SAME_MARKER if has_colors(n_clusters) else 0]
 
 
 # -- SVG --------------------------------------------------------------------------------------------------------------

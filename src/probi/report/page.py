@@ -186,7 +186,8 @@ def render_report(
     )
     counts = context.counts if context.counts is not None or result.labels is None else result.clusters.count
     is_estimate = result.labels is None and not math.isclose(result.coreset_cost, result.cost, rel_tol=1e-9)
-    share = _spread_share(result)
+    cost = measured(plus_minus(result.cost, result.standard_error), context.unit)
+    mass, share = float(result.clusters.mass.sum()), _spread_share(result)
     script = _resource("page.js")
     environment = jinja2.Environment(
         autoescape=True,
@@ -195,12 +196,14 @@ def render_report(
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["breakable"] = _breakable
     return environment.from_string(_resource("page.html.j2")).render(
         context=context,
         title=clean(context.title),
-        facts=_facts(result, context.unit),
-        sentences=_sentences(results, chosen, context.unit),
+        k=k,
+        cost=cost,
+        mean_distance=measured(number(result.cost / mass if mass > 0 else math.nan, 3), context.unit),
+        spread_share=percent(share),
+        sentences=_sentences(results, result, cost, share),
         spread_percent=f"{100 * share:.2f}%" if math.isfinite(share) else "0%",  # width of the bar at the top
         pictures=_pictures(results, chosen, scene, context.unit),
         color=lambda cluster: color(int(cluster), k),
@@ -223,33 +226,13 @@ def _resource(name: str) -> str:
     return resources.files("probi.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _breakable(name: str) -> Markup:
-    """Allow a line break after each underscore of a name."""
-    return Markup("_<wbr>").join(name.split("_"))
-
-
 # -- sentences --------------------------------------------------------------------------------------------------------
 
 
-def _facts(result: Result, unit: str) -> list[tuple[str, str]]:
-    """Key figures: value and label."""
-    mass = float(result.clusters.mass.sum())
-    distance = number(result.cost / mass, 3) if mass > 0 else number(math.nan)
-    return [
-        (str(len(result.centers)), "cluster" if len(result.centers) == 1 else "clusters"),
-        (measured(plus_minus(result.cost, result.standard_error), unit), "expected cost"),
-        (measured(distance, unit), "mean distance to a center"),
-        (percent(_spread_share(result)), "of the cost is the nodes' own spread"),
-    ]
-
-
-def _sentences(results: Sequence[Result], chosen: int, unit: str) -> list[str]:
-    """Sentences that explain the cost."""
-    result = results[chosen]
-    cost = measured(plus_minus(result.cost, result.standard_error), unit)
+def _sentences(results: Sequence[Result], result: Result, cost: str, share: float) -> list[str]:
+    """Sentences that explain the cost and the share of the spread in it."""
     kind = " (estimated, ± one standard error)" if result.standard_error > 0 else " (exact)"
     found = [f"{counted(len(result.centers), 'center')} with an expected cost of {cost}{kind}."]
-    share = _spread_share(result)
     if share > 0:
         found.append(f"{percent(share)} of it is the nodes' own spread, which no clustering can reduce.")
     elif share == 0:

@@ -10,12 +10,10 @@ from probi.cli.console import Console
 from probi.io.options import Options
 
 
-@opt.command(
-    "probi assign new.parquet --centers out -o new_assignment.parquet",
-)
+@opt.command("probi assign new.parquet --centers out -o new_assignment.parquet")
 def assign(
-    files: opt.Files,
-    centers: opt.Centers,
+    files: list[str],
+    centers: Path,
     output: Annotated[
         Path, typer.Option("-o", "--output", help="File for the assignment; its suffix determines the format.")
     ],

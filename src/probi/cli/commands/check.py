@@ -1,6 +1,7 @@
 """probi check: rows that cannot be used."""
 
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -16,8 +17,8 @@ from probi.io.options import Options
     "probi check new.csv --like out",
 )
 def check(
-    files: opt.Files,
-    like: opt.Like = None,
+    files: list[str],
+    like: Path | None = None,
     *,
     console: Console,
     reading: Options,

@@ -29,18 +29,18 @@ RESULTS = ("centers.parquet", "centers.csv", "assignment.parquet", "rejected.csv
     "probi cluster /shared/days -k 20 -o out --engine dask --workers tcp://scheduler:8786",
 )
 def cluster(
-    files: opt.Files,
-    clusters: opt.Clusters,
-    output: opt.Folder = None,
-    n_init: opt.Starts = None,
+    files: list[str],
+    clusters: str,
+    output: Path | None = None,
+    n_init: int | None = None,
     assign: Annotated[
         bool, typer.Option("--assign/--no-assign", help="Read the files again and write assignment.parquet.")
     ] = True,
-    checkpoint: opt.Checkpoint = None,
-    checkpoint_every: opt.Every = opt.EVERY,
-    engine: opt.Engine = "local",
-    workers: opt.Workers = None,
-    part_size: opt.PartSize = opt.PART_MEGABYTES,
+    checkpoint: Path | None = None,
+    checkpoint_every: int = opt.EVERY,
+    engine: opt.EngineName = "local",
+    workers: str | None = None,
+    part_size: int = opt.PART_MEGABYTES,
     *,
     console: Console,
     summary_options: dict[str, Any],
@@ -52,7 +52,6 @@ def cluster(
     assignment.parquet, summary.probi, report.html, result.json, and rejected.csv if rows were left out.
     """
     from probi.cli import steps
-    from probi.io.reader import Reader
     from probi.io.sources import find_sources
 
     _check_engine(engine, workers, checkpoint, summary_options.get("shard", 0))
@@ -69,19 +68,14 @@ def cluster(
         if output is not None:
             steps.create_folder(output)
         rejects = None if output is None else output / "rejected.csv"
-        remote = None
+        passes: Any = steps.ThisProcess(console, reader, parameters, checkpoint, checkpoint_every)
         if not is_local:
             from probi.cli.workers import connected
 
-            remote = stack.enter_context(connected(engine, workers, part_size, console, reader))
+            passes = stack.enter_context(connected(engine, workers, part_size, console, reader))
 
         with clock.timed("read"):
-            if remote is None:
-                summarized, counts = steps.summarize_files(
-                    console, reader, config, parameters, rejects, checkpoint, checkpoint_every
-                )
-            else:
-                summarized, counts = remote.summarize(config, rejects)
+            summarized, counts = passes.summarize(config, rejects)
 
         sources = [str(source) for source in reader.sources]
         with clock.timed("solve"):
@@ -94,12 +88,7 @@ def cluster(
             path, centers = output / "assignment.parquet", [solution.centers for solution in solutions]
             try:
                 with clock.timed("assign"):
-                    if remote is None:
-                        # The files themselves: a folder or a pattern may match more by now, such as rejected.csv.
-                        again = Reader(reader.sources, reader.options, reader.known())
-                        tallies, _ = steps.assign_reader(console, again, centers, path)
-                    else:
-                        tallies = remote.assign(centers, path)
+                    tallies = passes.assign(centers, path)
             except OSError as error:  # such as a full disk: the result is still shown
                 write_error = error
         elif output is not None and assign:

@@ -15,14 +15,12 @@ if TYPE_CHECKING:
     from probi.nodes import Nodes
 
 
-@opt.command(
-    "probi convert sensors.csv --layout long --id sensor --to nested -o sensors.parquet",
-)
+@opt.command("probi convert sensors.csv --layout long --id sensor --to nested -o sensors.parquet")
 def convert(
-    files: opt.Files,
+    files: list[str],
     output: Annotated[Path, typer.Option("-o", "--output", help="Output file; its suffix determines the format.")],
     to: Annotated[opt.Layout, typer.Option("--to", help="Layout to write.")] = "nested",
-    like: opt.Like = None,
+    like: Path | None = None,
     *,
     console: Console,
     reading: Options,

@@ -14,8 +14,8 @@ from probi.io.options import Options
     "probi evaluate covertype.parquet --layout groups --group-size 10 --centers mine.csv",
 )
 def evaluate(
-    files: opt.Files,
-    centers: opt.Centers,
+    files: list[str],
+    centers: Path,
     clusters: opt.WhichClusters = None,
     *,
     console: Console,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     "probi info out/summary.probi",
     "probi info data/*.parquet",
 )
-def info(files: opt.Files, *, console: Console, reading: Options) -> None:
+def info(files: list[str], *, console: Console, reading: Options) -> None:
     """Describe a file: a summary, also that of a results folder, or a table and how it would be read."""
     from probi.cli import steps
     from probi.io.reader import Reader

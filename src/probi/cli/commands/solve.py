@@ -15,10 +15,10 @@ from probi.cli.console import Console
 )
 def solve(
     summary: Annotated[Path, typer.Argument(help="File of probi summarize, or summary.probi of a results folder.")],
-    clusters: opt.Clusters,
-    output: opt.Folder = None,
-    seed: opt.Seed = 0,
-    n_init: opt.Starts = None,
+    clusters: str,
+    output: Path | None = None,
+    seed: int = 0,
+    n_init: int | None = None,
     *,
     console: Console,
 ) -> None:

@@ -16,11 +16,11 @@ from probi.io.options import Options
     "probi merge monday.probi tuesday.probi -o week.probi",
 )
 def summarize(
-    files: opt.Files,
-    clusters: opt.Clusters,
+    files: list[str],
+    clusters: str,
     output: Annotated[Path, typer.Option("-o", "--output", help="File for the summary.")],
-    checkpoint: opt.Checkpoint = None,
-    checkpoint_every: opt.Every = opt.EVERY,
+    checkpoint: Path | None = None,
+    checkpoint_every: int = opt.EVERY,
     *,
     console: Console,
     summary_options: dict[str, Any],
@@ -34,8 +34,9 @@ def summarize(
     parameters = steps.parameters_of(files, reading, k=ks[-1:], **summary_options)
     reader = steps.open_reader(console, files, reading)
     steps.check_output(output, reader)
+    passes = steps.ThisProcess(console, reader, parameters, checkpoint, checkpoint_every)
     with steps.stoppable(checkpoint):
-        summarized, _ = steps.summarize_files(console, reader, config, parameters, None, checkpoint, checkpoint_every)
+        summarized, _ = passes.summarize(config, rejects=None)
     sealed = summarized.sealed()
     sealed.save(output)
     if checkpoint is not None:

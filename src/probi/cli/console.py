@@ -93,7 +93,13 @@ class Progress:
         with self._lock:
             if self._timer.finished.is_set():  # closed in the meantime
                 return
-            bar = _bar()
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+            bar = Progress(
+                TextColumn("{task.description}"), BarColumn(bar_width=20), TaskProgressColumn(),
+                TextColumn("{task.fields[note]}"), TimeRemainingColumn(), console=Console(stderr=True), transient=True,
+            )  # fmt: skip
             self._task = bar.add_task(self._what, total=None, note="")
             bar.start()
             self._bar = bar
@@ -102,30 +108,20 @@ class Progress:
         """Report the number done, and its fraction of the total if known."""
         if self._first is None:
             self._first = n_done  # work done before a resume does not count towards the rate
-        if self._bar is None:
-            return
         rate = (n_done - self._first) / max(time.monotonic() - self._start, 1e-9)
-        self._note(f"{n_done:,} {self._unit}, {rate:,.0f} per second, {memory_megabytes():,.0f} MB", fraction)
+        self._note(f"{n_done:,} {self._unit}, {rate:,.0f} per second", fraction)
 
     def say(self, what: str, fraction: float | None = None) -> None:
         """Show the current step and its fraction of the total, at a readable rate."""
         now = time.monotonic()
-        if self._bar is not None and now - self._said > READABLE_SECONDS:
+        if now - self._said > READABLE_SECONDS:
             self._said = now
-            self._note(f"{what}, {memory_megabytes():,.0f} MB", fraction)
+            self._note(what, fraction)
 
-    def _note(self, note: str, fraction: float | None) -> None:
-        self._bar.update(self._task, completed=fraction or 0.0, total=None if fraction is None else 1.0, note=note)
-
-
-def _bar() -> Any:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    return Progress(
-        TextColumn("{task.description}"), BarColumn(bar_width=20), TaskProgressColumn(),
-        TextColumn("{task.fields[note]}"), TimeRemainingColumn(), console=Console(stderr=True), transient=True,
-    )  # fmt: skip
+    def _note(self, what: str, fraction: float | None) -> None:
+        if self._bar is not None:
+            total, note = None if fraction is None else 1.0, f"{what}, {memory_megabytes():,.0f} MB"
+            self._bar.update(self._task, completed=fraction or 0.0, total=total, note=note)
 
 
 def memory_megabytes() -> float:

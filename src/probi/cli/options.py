@@ -17,10 +17,8 @@ from probi.io.options import DEFAULTS, Options
 from probi.summary.config import SummaryConfig
 
 if TYPE_CHECKING:
-    FormatName = str
     EngineName = str
 else:
-    FormatName = Literal[tuple(FORMATS)]  # so that the help lists them
     EngineName = Literal["local", *NAMES]
 
 Layout = Literal["points", "groups", "long", "nested"]
@@ -79,7 +77,7 @@ READING_OPTIONS = {
     "weight": _option(str | None, "Column of weights, or none.", metavar="COLUMN"),
     "probabilities": _option(Probabilities, "keep them, or normalize those of each node to sum to 1."),
     "id_per_file": _option(bool, "Ids are unique only within a file.", "--id-per-file"),
-    "format": _option(FormatName | None, "File format; inferred by default."),
+    "format": _option(Literal[*FORMATS] | None, "File format; inferred by default."),
     "delimiter": _option(str | None, "CSV delimiter; inferred by default."),
     "header": _option(bool | None, "Whether CSV has a header; inferred by default.", "--header/--no-header"),
     "decimal": _option(str | None, "Decimal sign of CSV: comma or point.", metavar="SIGN"),

@@ -128,10 +128,8 @@ class Picture(NamedTuple):
                 parts += mark.svg(box)
         parts += self._names(boxes, x_ticks, y_ticks)
         parts += self._legend(boxes[0])
-        size = f"{svg.length(WIDTH)} {svg.length(72 * self.height)}"
-        head = (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}" role="img" aria-label="{escape(self.alt)}">'
-        )
+        view = f"0 0 {svg.length(WIDTH)} {svg.length(72 * self.height)}"
+        head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{view}" role="img" aria-label="{escape(self.alt)}">'
         return head + "\n".join(part for part in parts if part) + "</svg>"
 
     def _layout(self) -> tuple[list[Box], Ticks, Ticks]:

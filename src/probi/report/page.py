@@ -208,7 +208,7 @@ def render_report(
         pictures=_pictures(results, chosen, scene, context.unit),
         color=lambda cluster: color(int(cluster), k),
         columns=cluster_columns(result, scene, counts, context.unit, is_estimate),
-        traits=[traits(scene, c) for c in range(k)],
+        traits=traits(scene),
         has_colors=has_colors(k),
         has_counts=counts is not None,
         is_estimate=is_estimate,
@@ -341,14 +341,17 @@ def cluster_columns(result: Result, scene: Scene, counts: Array | None, unit: st
     ]
 
 
-def traits(scene: Scene, cluster: int) -> list[tuple[str, str, float]]:
-    """Features in which a center is farthest from the median of all nodes: name, value, standard deviations."""
-    positions = np.nan_to_num(scene.standardized(scene.centers)[cluster])
-    order = np.argsort(-np.abs(positions), kind="stable")[:N_TRAITS]
+def traits(scene: Scene) -> list[list[tuple[str, str, float]]]:
+    """Features in which each center is farthest from the median of all nodes: name, value, standard deviations."""
+    positions = np.nan_to_num(scene.standardized(scene.centers))
+    features = np.argsort(-np.abs(positions), axis=1, kind="stable")[:, :N_TRAITS].tolist()
     return [
-        (scene.features[j], fixed(float(scene.centers[cluster, j]), _decimals(scene, j)), float(positions[j]))
-        for j in order.tolist()
-        if abs(positions[j]) >= LEAST_TRAIT
+        [
+            (scene.features[j], fixed(float(scene.centers[c, j]), _decimals(scene, j)), float(positions[c, j]))
+            for j in features[c]
+            if abs(positions[c, j]) >= LEAST_TRAIT
+        ]
+        for c in range(scene.n_clusters)
     ]
 
 

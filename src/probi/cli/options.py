@@ -5,7 +5,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import fields
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin, get_type_hints
 
 import typer
 
@@ -13,7 +13,7 @@ from probi.cli.console import Console
 from probi.engines import NAMES, PART_BYTES
 from probi.errors import InputError
 from probi.io.formats import FORMATS
-from probi.io.options import DEFAULTS, Options
+from probi.io.options import Options
 from probi.summary.config import SummaryConfig
 
 if TYPE_CHECKING:
@@ -90,8 +90,7 @@ READING_OPTIONS = {
     "dtype": _option(Literal["float32", "float64"] | None, "Type of coordinates; float32 needs half the memory."),
     "max_node_rows": _option(int, "Maximum number of rows per node.", min=1),
 }
-# Of the fields of a summary's config, whose annotations are text.
-TYPES: dict[str, Any] = {"int": int, "int | None": int | None, "float | None": float | None, "str": str}
+TYPES = get_type_hints(SummaryConfig)
 
 
 def _reading(**given: Any) -> Options:
@@ -123,13 +122,16 @@ GROUPS: dict[str, tuple[list[inspect.Parameter], Callable[..., Any]]] = {
     ),
     "summary_options": (
         [
-            _parameter(each.name, each.default, _option(TYPES[str(each.type)], panel="Summary", **each.metadata))
+            _parameter(each.name, each.default, _option(TYPES[each.name], panel="Summary", **each.metadata))
             for each in fields(SummaryConfig)
             if each.metadata
         ],
         dict,
     ),
-    "reading": ([_parameter(name, DEFAULTS[name], option) for name, option in READING_OPTIONS.items()], _reading),
+    "reading": (
+        [_parameter(name, getattr(Options, name), option) for name, option in READING_OPTIONS.items()],
+        _reading,
+    ),
 }
 
 

@@ -20,17 +20,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.path import Path
 
-INK, MUTED, LINE = "#1f2733", "#667080", "#d9dde3"
-SPREAD, EXCESS = "#9fb3c8", "#33618f"
+# Colors that the page defines by these names, for light and dark mode.
+COLORS = {"ink": "#1f2733", "muted": "#667080", "line": "#d9dde3", "spread": "#9fb3c8", "excess": "#33618f"}
+INK, MUTED, LINE, SPREAD, EXCESS = COLORS.values()
+VARIABLES = {paint: f"var(--{name})" for name, paint in COLORS.items()}
 DISC, DISC_INK = "#ffffff", "#1f2732"  # discs stay white on a dark page, so their numbers stay dark
-# Colors that the page defines, for light and dark mode.
-VARIABLES = {
-    INK: "var(--ink)",
-    MUTED: "var(--muted)",
-    LINE: "var(--line)",
-    SPREAD: "var(--spread)",
-    EXCESS: "var(--excess)",
-}
 
 # Paul Tol's "bright" scheme, extended: each next color is the one farthest from all before it, for normal and for
 # color-deficient vision; visible on white and on black.

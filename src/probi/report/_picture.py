@@ -237,14 +237,13 @@ class Picture(NamedTuple):
 
         figure = Figure(figsize=(INCHES, self.height), layout="constrained", facecolor="white")
         all_axes = figure.subplots(self.n_rows, self.n_columns, sharey=True, squeeze=False).ravel()
-        for i, axes in enumerate(all_axes):
-            if i >= len(self.panels):
-                axes.remove()
-                continue
+        for axes in all_axes[len(self.panels) :]:
+            axes.remove()
+        for i, (axes, panel) in enumerate(zip(all_axes, self.panels, strict=False)):
             _style_axes(axes)
-            self._draw(axes, self.panels[i])
-            if self.panels[i].title:
-                axes.set_title(self.panels[i].title, loc="left", fontsize=TEXT, pad=3, color=INK)
+            self._draw(axes, panel)
+            if panel.title:
+                axes.set_title(panel.title, loc="left", fontsize=TEXT, pad=3, color=INK)
                 axes.set_ylabel("")
             if i + self.n_columns < len(self.panels):  # not the lowest panel of its column
                 axes.set_xticks([])

@@ -31,15 +31,12 @@ from probi.summary.file import is_archive
 from probi.tables.convert import degrees_note
 
 
-class Clock(dict[str, float]):
-    """Seconds taken by each step."""
-
-    @contextmanager
-    def timed(self, step: str) -> Iterator[None]:
-        """Measure how long a step takes."""
-        start = time.perf_counter()
-        yield
-        self[step] = round(time.perf_counter() - start, 3)
+@contextmanager
+def timed(timings: dict[str, float], step: str) -> Iterator[None]:
+    """Measure how many seconds a step takes."""
+    start = time.perf_counter()
+    yield
+    timings[step] = round(time.perf_counter() - start, 3)
 
 
 def summary_config(ks: list[int], options: dict[str, Any]) -> SummaryConfig:

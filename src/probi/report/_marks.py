@@ -307,7 +307,7 @@ class Numbers:
             axes.annotate(
                 str(c), tuple(self.centers[c]), xytext=tuple(shift), textcoords="offset points", ha="center",
                 va="center", fontsize=NUMBER_SIZE, fontweight="bold", color=DISC_INK, annotation_clip=False,
-                bbox={"boxstyle": Disc(RADIUS / NUMBER_SIZE), "facecolor": DISC, "edgecolor": paint, "linewidth": 1.6},
+                bbox={"boxstyle": disc, "facecolor": DISC, "edgecolor": paint, "linewidth": 1.6},
                 arrowprops={"arrowstyle": "-", "color": MUTED, "linewidth": 0.8, "shrinkB": 2}, **look, **PLAIN,
             )  # fmt: skip
 
@@ -316,17 +316,11 @@ class Numbers:
 Mark = Line | Dots | Bars | Numbers
 
 
-@dataclass(frozen=True)
-class Disc:
-    """A circular box around text, of the same size for all texts; a class, so that figures can be pickled."""
+def disc(x: float, y: float, width: float, height: float, size: float) -> "Path":
+    """A circular box around text, of the same size for all texts."""
+    from matplotlib.path import Path
 
-    ratio: float  # radius relative to the size of the text
-
-    def __call__(self, x: float, y: float, width: float, height: float, size: float) -> "Path":
-        """Return the circle around the center of the text."""
-        from matplotlib.path import Path
-
-        return Path.circle((x + width / 2, y + height / 2), self.ratio * size)
+    return Path.circle((x + width / 2, y + height / 2), RADIUS / NUMBER_SIZE * size)
 
 
 def beside(centers: Floats, numbers: Integers, marks: Floats, frame: Floats) -> Floats:

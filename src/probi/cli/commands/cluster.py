@@ -57,7 +57,7 @@ def cluster(
     _check_engine(engine, workers, checkpoint, summary_options.get("shard", 0))
     is_local = engine == "local"
     others = {} if is_local else {"engine": engine, "part_size": part_size}
-    clock = steps.Clock()
+    timings: dict[str, float] = {}
     with steps.stoppable(checkpoint, can_resume=is_local), contextlib.ExitStack() as stack:
         ks = opt.numbers_of_clusters(clusters)
         config = steps.summary_config(ks, summary_options)
@@ -74,11 +74,11 @@ def cluster(
 
             passes = stack.enter_context(connected(engine, workers, part_size, console, reader))
 
-        with clock.timed("read"):
+        with steps.timed(timings, "read"):
             summarized, counts = passes.summarize(config, rejects)
 
         sources = [str(source) for source in reader.sources]
-        with clock.timed("solve"):
+        with steps.timed(timings, "solve"):
             name = sources[0] if len(sources) == 1 else "The input"
             solutions = steps.solve_all(console, summarized, ks, n_init, config.seed, name)
 
@@ -87,7 +87,7 @@ def cluster(
         if output is not None and assign and all(source.size is not None for source in reader.sources):
             path, centers = output / "assignment.parquet", [solution.centers for solution in solutions]
             try:
-                with clock.timed("assign"):
+                with steps.timed(timings, "assign"):
                     tallies = passes.assign(centers, path)
             except OSError as error:  # such as a full disk: the result is still shown
                 write_error = error
@@ -95,7 +95,7 @@ def cluster(
             console.say("No assignment.parquet: a stream cannot be read twice. Run probi assign on a copy of it.")
         stack.close()  # the workers are no longer needed
 
-        results = steps.Results(summarized, reader.space, solutions, parameters, clock, sources, counts, tallies)
+        results = steps.Results(summarized, reader.space, solutions, parameters, timings, sources, counts, tallies)
         results.finish(console, output, write_error)
         if checkpoint is not None:
             checkpoint.unlink(missing_ok=True)

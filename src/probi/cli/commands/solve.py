@@ -26,12 +26,12 @@ def solve(
     from probi.cli import steps
     from probi.summary import Summary
 
-    clock = steps.Clock()
+    timings: dict[str, float] = {}
     ks = opt.numbers_of_clusters(clusters)
     loaded = Summary.load(summary)
-    with clock.timed("solve"):
+    with steps.timed(timings, "solve"):
         solutions = steps.solve_all(console, loaded, ks, n_init, seed, str(summary))
     if output is not None:
         steps.create_folder(output)
     parameters = {"summary": str(summary), "k": ks, "n_init": n_init, "seed": seed}
-    steps.Results(loaded, steps.space_of(loaded), solutions, parameters, clock).finish(console, output)
+    steps.Results(loaded, steps.space_of(loaded), solutions, parameters, timings).finish(console, output)

@@ -174,11 +174,13 @@ def check_counts(console: Console, reader: Reader, counts: Counts, rejects: Path
 
 @contextmanager
 def stoppable(checkpoint: Path | None, can_resume: bool = True) -> Iterator[None]:
-    """Say how to resume after a Ctrl-C that stops at once."""
+    """Say how to resume after a Ctrl-C that stops at once; remove the checkpoint at the end."""
     try:
         yield
     except KeyboardInterrupt:
         raise StoppedError(f"Stopped. {_how_to_resume(checkpoint) if can_resume else 'Nothing was saved.'}") from None
+    if checkpoint is not None:
+        checkpoint.unlink(missing_ok=True)
 
 
 def _how_to_resume(checkpoint: Path | None) -> str:

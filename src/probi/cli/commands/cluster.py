@@ -97,8 +97,6 @@ def cluster(
 
         results = steps.Results(summarized, reader.space, solutions, parameters, timings, sources, counts, tallies)
         results.finish(console, output, write_error)
-        if checkpoint is not None:
-            checkpoint.unlink(missing_ok=True)
 
 
 def _check_engine(engine: str, workers: str | None, checkpoint: Path | None, shard: int) -> None:

@@ -2,9 +2,6 @@
 
 import shlex
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from probi.cli import options as opt
 from probi.cli.commands.cluster import cluster
@@ -18,11 +15,7 @@ SEED = 7
     "probi demo",
     "probi demo -o otis",
 )
-def demo(
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the results.")] = Path("probi-demo"),
-    *,
-    console: Console,
-) -> None:
+def demo(output: Path = Path("probi-demo"), *, console: Console) -> None:
     """Cluster the ensemble forecasts of hurricane Otis, which come with probi.
 
     A node is the storm at one hour of one forecast. Its realizations are the positions in the 31 members of an

@@ -14,12 +14,7 @@ from probi.io.options import Options
     "probi evaluate covertype.parquet --layout groups --group-size 10 --centers mine.csv",
 )
 def evaluate(
-    files: list[str],
-    centers: Path,
-    clusters: opt.WhichClusters = None,
-    *,
-    console: Console,
-    reading: Options,
+    files: list[str], centers: Path, clusters: opt.WhichClusters = None, *, console: Console, reading: Options
 ) -> None:
     """Compute the cost of centers: exact for files of nodes, with an error bar for a summary.
 

@@ -37,8 +37,6 @@ def summarize(
     passes = steps.ThisProcess(console, reader, parameters, checkpoint, checkpoint_every)
     with steps.stoppable(checkpoint):
         summarized, _ = passes.summarize(config, rejects=None)
-    sealed = summarized.sealed()
-    sealed.save(output)
-    if checkpoint is not None:
-        checkpoint.unlink(missing_ok=True)
+        sealed = summarized.sealed()
+        sealed.save(output)
     steps.print_summary(console, output, sealed)

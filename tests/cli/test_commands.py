@@ -14,9 +14,8 @@ from table_files import as_nodes, assert_same, columns_of, options_of, read_node
 import probi as library
 from probi import Nodes, Summary, expected_cost, solve
 from probi.cli.steps import Results
-from probi.io.formats.base import open_file
+from probi.io.formats.base import find_sources, open_file
 from probi.io.options import MEANING, Options, as_before
-from probi.io.sources import find_sources
 from probi.io.transform import Transform
 from probi.solver.solve import contradiction
 from probi.tables.columns import Columns

@@ -11,7 +11,7 @@ from table_files import Plain, as_nodes, assert_same, batches_of, columns_of, jo
 import probi.io
 from probi import Nodes
 from probi.errors import InputError
-from probi.io.row_errors import find_row_errors
+from probi.io.rows import find_row_errors
 from probi.tables.columns import Columns
 
 NAN, INF = float("nan"), float("inf")

@@ -11,8 +11,7 @@ import pytest
 from table_files import read_nodes, write
 
 from probi.errors import InputError
-from probi.io.formats import formats_by_ending
-from probi.io.sources import find_sources
+from probi.io.formats.base import find_sources, formats_by_ending
 
 
 def names(inputs, format=None):

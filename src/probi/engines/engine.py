@@ -17,12 +17,12 @@ from probi._types import Array
 from probi.engines import PART_BYTES
 from probi.engines.tasks import Assign, Summarize, Task, finish, groups, table_from_bytes, unpack_part
 from probi.errors import InputError
+from probi.io.formats.base import Source
 from probi.io.node_assembler import Batch, Counts, check_left_out
 from probi.io.options import Options
 from probi.io.passes import Tally
 from probi.io.reader import Reader, ReaderInfo
 from probi.io.rows import FILE
-from probi.io.sources import Source
 from probi.io.splits import Part, cut, without_torn_nodes
 from probi.io.transform import N_ESTIMATED, SCALES, Transform
 from probi.objective import assign as nearest

@@ -12,12 +12,10 @@ import pyarrow as pa
 
 from probi._types import Integers
 from probi.errors import InputError
-from probi.io.formats import load_format
-from probi.io.formats.base import COORDINATES
+from probi.io.formats.base import COORDINATES, load_format
 from probi.io.options import Options
 from probi.io.recent_ids import RecentIds
-from probi.io.row_errors import ErrorKind, LeftOut, RowErrors, add_unread, find_row_errors, valid_range
-from probi.io.rows import FILE, Rejected, Rows, joined
+from probi.io.rows import FILE, LeftOut, Rejected, RowErrors, Rows, add_unread, find_row_errors, joined, valid_range
 from probi.nodes import Nodes
 from probi.tables.columns import is_text
 from probi.tables.to_arrays import (
@@ -243,7 +241,7 @@ class NodeAssembler:
         if self.reader.options.missing == "absent" and self.reader.columns.layout == "nested":
             table, whole, lacking = without_missing(rows.table, self.reader.columns)
             rows, nothing = replace(rows, table=table), lacking == whole
-            known.add(np.flatnonzero(nothing), ErrorKind(NOTHING, lambda row: f"has {NOTHING}", missing=True))
+            known.add(np.flatnonzero(nothing), NOTHING, f"has {NOTHING}", missing=True)
             n_absent = int(lacking[~nothing].sum())
         self._check_contiguous(known, rows, starts)
         add_unread(known, rows)
@@ -300,10 +298,10 @@ class NodeAssembler:
         any_sum = options.probabilities == "normalize"
         of_kept = find_row_errors(kept.table, reader.columns, firsts, options.lonlat, reader.dtype, any_sum)
         errors = RowErrors(len(known.codes))
-        for part, numbers in ((of_kept, stay), (known, np.arange(len(known.codes)))):
-            for code, kind in enumerate(part.kinds):
-                rows = numbers[part.codes == code]
-                errors.add(rows[np.isin(rows, stay)], _renumbered(kind, numbers), overrides=True)
+        bad, kinds = of_kept.rows, [kind._replace(rows=stay[kind.rows]) for kind in of_kept.kinds]
+        errors.put(stay[bad], of_kept.codes[bad], kinds)
+        unread = stay[known.codes[stay] >= 0]
+        errors.put(unread, known.codes[unread], known.kinds)
         return errors
 
     def _nodes(self, rows: Rows, starts: Integers, whole: Integers) -> tuple[Nodes, int]:
@@ -360,8 +358,8 @@ class NodeAssembler:
                 f"the column of ids, or gather the rows in memory with --gather.{restart}"
             )
         node = np.searchsorted(starts, np.arange(len(rows)), side="right") - 1
-        kind = ErrorKind("not contiguous with the other rows of their node", lambda row: sentence)
-        errors.add(np.flatnonzero(np.isin(starts[node], again)), kind)
+        rows_again = np.flatnonzero(np.isin(starts[node], again))
+        errors.add(rows_again, "not contiguous with the other rows of their node", sentence)
 
     def _leave_out(self, out: LeftOut, rows: Rows, starts: Integers, errors: RowErrors) -> None:
         """Leave out rows and nodes as the options say, or raise the first error.
@@ -390,7 +388,7 @@ class NodeAssembler:
         """Leave out the last rows of a file, which are too few for a group."""
         sentence = f"is one of {len(rows)} last rows, too few for a group of {self.reader.columns.group_size}"
         out = LeftOut(len(rows))
-        out.add(np.arange(len(rows)), ErrorKind("at the end of a file, too few for a group", lambda row: sentence))
+        out.add(np.arange(len(rows)), "at the end of a file, too few for a group", sentence)
         rejected = self._count(Counts(len(rows), incomplete=len(rows)), rows, out)
         file = int(rows.where[0]) // FILE
         nodes = Nodes(np.empty((0, len(self.reader.columns.features)), self.reader.dtype), None, [0])
@@ -438,11 +436,6 @@ def _up_to(chunks: Iterator[Rows], file: int, stop: Position | None) -> Iterator
                 yield chunk.cut(0, n_left)
             return
         yield chunk
-
-
-def _renumbered(kind: ErrorKind, numbers: Integers) -> ErrorKind:
-    """The same kind of error for rows that have other numbers: row i is now numbers[i]."""
-    return kind._replace(describe=lambda row: kind.describe(int(np.searchsorted(numbers, row))))
 
 
 def _too_many(max_rows: int) -> str:

@@ -15,13 +15,11 @@ import pyarrow as pa
 
 from probi._parallel import prefetched
 from probi.errors import InputError
-from probi.io.formats import load_format
-from probi.io.formats.base import OpenOptions, TableFile, naming_errors, open_file
+from probi.io.formats.base import OpenOptions, Source, TableFile, find_sources, load_format, naming_errors, open_file
 from probi.io.node_assembler import Batch, Counts, NodeAssembler, Position, check_left_out, kind_of_id
 from probi.io.options import Options
 from probi.io.recent_ids import RecentIds
 from probi.io.rows import FILE
-from probi.io.sources import Source, find_sources
 from probi.io.transform import N_ESTIMATED, SCALES, Transform, read_scale
 from probi.nodes import Nodes
 from probi.tables.columns import Columns, choose_columns, innermost, is_list, is_number, is_text

@@ -1,24 +1,28 @@
-"""Rows of files on their way to nodes: the origin of each, and what could not be read."""
+"""Rows of files on their way to nodes: the origin of each, what is wrong with it, and whether it is left out."""
 
-import bisect
 import json
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from probi._types import Integers
-from probi.tables.to_arrays import one_chunk
+from probi._types import Array, Integers, Mask
+from probi.errors import InputError
+from probi.tables.columns import Columns, is_list, is_text
+from probi.tables.to_arrays import NUMBER, convert_texts, list_lengths, number_of, numbers, one_chunk
+from probi.validation import COORDINATES, LARGEST, PROBABILITIES, WEIGHTS, Range, is_above_1, is_nothing, sums_per_node
 
 # One integer identifies a row: the number of its file times FILE, plus its number there.
 FILE = 1 << 44
 
-LineFinder = Callable[[int], int]  # from a row of a block of text to its line in the file
-
 # Column of whole lines that could not be read; no column of a file has this name.
 LINE = ""
+
+LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
+LONGITUDES, LATITUDES = Range(-360.0, 360.0), Range(-90.0, 90.0)
 
 
 class Rejected(NamedTuple):
@@ -46,39 +50,41 @@ class Rows:
 
     table: pa.Table
     where: Integers  # (n_rows,) file * FILE + row, from 0 on
+    lines: Integers  # (n_rows,) line in a file of text, from 1 on; 0 in other files
     unread: pa.Table | None = None
-    lines: tuple[tuple[int, LineFinder], ...] = ()  # from where on, and a function from a row to its line
     done: int = 0  # how far in its file the last row is, in bytes, rows or batches
 
     @classmethod
     def starting_at(
-        cls, row: int, table: pa.Table, done: int, unread: pa.Table | None = None, line: LineFinder | None = None
+        cls, row: int, table: pa.Table, done: int, unread: pa.Table | None = None, lines: Integers | None = None
     ) -> "Rows":
         """Rows of a file from this one on."""
-        return cls(table, np.arange(row, row + table.num_rows), unread, () if line is None else ((row, line),), done)
+        lines = np.broadcast_to(np.int64(0), table.num_rows) if lines is None else lines
+        return cls(table, np.arange(row, row + table.num_rows), lines, unread, done)
 
     def of_file(self, file: int, column: str | None, name: str) -> "Rows":
         """The same rows with the number of their file, whose name is added as a column if one is given."""
-        table, start = self.table, file * FILE
+        table = self.table
         if column is not None:
             table = table.add_column(0, column, pa.repeat(name, table.num_rows))
-        lines = tuple((row + start, line) for row, line in self.lines)
-        return replace(self, table=table, where=self.where + start, lines=lines)
+        return replace(self, table=table, where=self.where + file * FILE)
 
     def __len__(self) -> int:
         return len(self.where)
 
     def cut(self, start: int, stop: int) -> "Rows":
         """Rows start:stop."""
-        where = self.where[start:stop]
-        unread = None if self.unread is None else _unless_empty(self.unread.slice(start, stop - start))
-        return Rows(self.table.slice(start, stop - start), where, unread, self._lines_of(where), self.done)
+        return self._some(lambda table: table.slice(start, stop - start), slice(start, stop))
 
     def taken(self, index: Integers) -> "Rows":
         """Rows with these numbers, each at most once."""
-        chosen = pa.array(index)
-        unread = None if self.unread is None else _unless_empty(self.unread.take(chosen))
-        return Rows(self.table.take(chosen), self.where[index], unread, self.lines, self.done)
+        return self._some(lambda table: table.take(pa.array(index)), index)
+
+    def _some(self, choose: Callable[[pa.Table], pa.Table], index: Any) -> "Rows":
+        unread = None if self.unread is None else choose(self.unread)
+        if unread is not None and all(column.null_count == len(column) for column in unread.columns):
+            unread = None
+        return Rows(choose(self.table), self.where[index], self.lines[index], unread, self.done)
 
     def rejected(self, row: int, kind: str, reason: str, names: Sequence[str]) -> Rejected:
         """A row of this table with the reason why it is left out."""
@@ -86,46 +92,28 @@ class Rows:
         values: Any = self.table.slice(row, 1).to_pylist()[0]
         for column, cell in ({} if self.unread is None else self.unread.slice(row, 1).to_pylist()[0]).items():
             if cell is not None and column == LINE:
-                values = text_of(cell["line"])
+                values = _text_of(cell["line"])
             elif cell is not None:
-                values[column] = text_of(cell)
-        return Rejected(names[file], number + 1, self._line(row), kind, reason, json.dumps(values, default=str))
-
-    def _lines_of(self, where: Integers) -> tuple[tuple[int, LineFinder], ...]:
-        """Functions for these rows; each holds a block of text, which must not stay longer than its rows."""
-        if not len(where):
-            return ()
-        starts = [start for start, _ in self.lines]
-        first, last = bisect.bisect_right(starts, where.min()), bisect.bisect_right(starts, where.max())
-        return self.lines[max(0, first - 1) : last]
-
-    def _line(self, row: int) -> int | None:
-        at = bisect.bisect_right([start for start, _ in self.lines], self.where[row]) - 1
-        if at < 0 or self.lines[at][0] // FILE != self.where[row] // FILE:
-            return None
-        start, line = self.lines[at]
-        return line(int(self.where[row]) - start)
+                values[column] = _text_of(cell)
+        line = int(self.lines[row]) or None
+        return Rejected(names[file], number + 1, line, kind, reason, json.dumps(values, default=str))
 
 
-def text_of(cell: bytes) -> str:
-    """Text of a cell; bytes that are not UTF-8 are replaced."""
-    return cell.decode("utf-8", "replace")
-
-
-def _unless_empty(unread: pa.Table) -> pa.Table | None:
-    return unread if any(column.null_count < len(column) for column in unread.columns) else None
-
-
-def _joined_unread(parts: Sequence[Rows]) -> pa.Table | None:
-    """What could not be read of all parts; nulls where a part was read."""
-    types = {field.name: field.type for part in parts if part.unread is not None for field in part.unread.schema}
-    if not types:
-        return None
-    tables = []
-    for part in parts:
-        there = {} if part.unread is None else dict(zip(part.unread.column_names, part.unread.columns, strict=True))
-        tables.append(pa.table({name: there.get(name, pa.nulls(len(part), type)) for name, type in types.items()}))
-    return pa.concat_tables(tables)
+def joined(parts: Sequence[Rows]) -> Rows:
+    """Concatenate rows."""
+    if len(parts) == 1:
+        return parts[0]
+    unread = None
+    if any(part.unread is not None for part in parts):
+        # A table without columns has rows, too: where a part was read, there are nulls.
+        tables = [part.table.select([]) if part.unread is None else part.unread for part in parts]
+        unread = pa.concat_tables(tables, promote_options="default")
+    return Rows(
+        pa.concat_tables(_of_one_encoding([part.table for part in parts]), promote_options="permissive"),
+        np.concatenate([part.where for part in parts]),
+        np.concatenate([part.lines for part in parts]),
+        unread,
+    )
 
 
 def _of_one_encoding(tables: list[pa.Table]) -> list[pa.Table]:
@@ -137,13 +125,317 @@ def _of_one_encoding(tables: list[pa.Table]) -> list[pa.Table]:
     return tables
 
 
-def joined(parts: Sequence[Rows]) -> Rows:
-    """Concatenate rows."""
-    if len(parts) == 1:
-        return parts[0]
-    return Rows(
-        pa.concat_tables(_of_one_encoding([part.table for part in parts]), promote_options="permissive"),
-        np.concatenate([part.where for part in parts]),
-        _joined_unread(parts),
-        tuple(dict.fromkeys(entry for part in parts for entry in part.lines)),
+def _text_of(cell: bytes) -> str:
+    """Text of a cell; bytes that are not UTF-8 are replaced."""
+    return cell.decode("utf-8", "replace")
+
+
+# -- errors -----------------------------------------------------------------------------------------------------------
+
+
+class ErrorKind(NamedTuple):
+    """What rows with the same error share; each of the rows is described when it is shown."""
+
+    name: str
+    sentence: str | Callable[..., str]  # or a function of what the values hold for a row
+    rows: Integers  # in rising order; of a row that has the error several times, the first is described
+    values: tuple[Any, ...] = ()  # arrays with an entry for each of the rows
+    missing: bool = False  # the row only lacks a value
+    advice: str = "Fix the row, or skip its node with --on-bad skip."
+
+    def describe(self, row: int) -> str:
+        """What is wrong with a row."""
+        if isinstance(self.sentence, str):
+            return self.sentence
+        at = int(np.searchsorted(self.rows, row))
+        return self.sentence(*(values[at] for values in self.values))
+
+
+class RowErrors:
+    """At most one error per row.
+
+    A missing value takes precedence: the row is left out for it, whatever else it holds.
+    """
+
+    def __init__(self, n_rows: int) -> None:
+        self.kinds: list[ErrorKind] = []
+        self.codes = np.full(n_rows, -1, np.int32)  # index into kinds; -1: no error
+
+    def add(
+        self, rows: Integers, name: str, sentence: str | Callable[..., str], *values: Any, overrides: bool = False,
+        **others: Any,
+    ) -> None:  # fmt: skip
+        """Add an error of some rows, as in ErrorKind; it ``overrides`` what they have, or is of those without one."""
+        kind = ErrorKind(name, sentence, rows, values, **others)
+        if not overrides:
+            weaker = np.array([kind.missing and not other.missing for other in self.kinds] + [True])
+            rows = rows[weaker[self.codes[rows]]]  # -1 is the last one
+        if len(rows):
+            self.codes[rows] = len(self.kinds)
+            self.kinds.append(kind)
+
+    def put(self, rows: Integers, codes: Array, kinds: Sequence[ErrorKind]) -> None:
+        """Replace the errors of some rows by others: indices into these kinds."""
+        self.codes[rows] = codes + len(self.kinds)
+        self.kinds += kinds
+
+    @property
+    def rows(self) -> Integers:
+        """Rows that have one."""
+        return np.flatnonzero(self.codes >= 0)
+
+    @property
+    def missing(self) -> Integers:
+        """Rows that only lack a value."""
+        return np.flatnonzero(np.array([kind.missing for kind in self.kinds] + [False])[self.codes])
+
+    def kind_of(self, row: int) -> ErrorKind:
+        """Error of a row that has one."""
+        return self.kinds[int(self.codes[row])]
+
+
+def find_row_errors(
+    table: pa.Table,
+    columns: Columns,
+    starts: Array,
+    lonlat: tuple[str, str] | None,
+    dtype: Any = np.float64,
+    any_sum: bool = False,
+) -> RowErrors:
+    """Find the errors of the rows of a table.
+
+    ``starts`` are the first rows of the nodes, ``dtype`` is that of the points; ``any_sum``: probabilities may sum to
+    any number above 0.
+    """
+    errors, rows, verb = RowErrors(table.num_rows), starts, "begins"
+    for name in columns.ids:
+        lacking = np.flatnonzero(np.asarray(one_chunk(table[name]).is_null(nan_is_null=True)))
+        errors.add(lacking, f"no id in column {name!r}", f"has no id in column {name!r}", missing=True)
+    ranges = [valid_range(name, lonlat, dtype) for name in columns.features]
+    if columns.layout == "nested":
+        if columns.weight is not None:
+            _check_column(errors, table, columns.weight, WEIGHTS)
+        probabilities, starts, rows = _check_lists(errors, table, columns, ranges)
+        verb = "is"
+    else:
+        for name, valid in zip(columns.features, ranges, strict=True):
+            _check_column(errors, table, name, valid)
+        weights, probabilities = (
+            None if role is None else _check_column(errors, table, role, valid)
+            for role, valid in ((columns.weight, WEIGHTS), (columns.probability, PROBABILITIES))
+        )
+        if weights is not None:
+            first = np.repeat(weights[starts], np.diff(np.append(starts, table.num_rows)))
+            differ = np.flatnonzero((weights != first) & np.isfinite(weights) & np.isfinite(first))
+            sentence = "has weight {:g}, but its node's first row has {:g}".format
+            errors.add(differ, "weights of a node differ", sentence, weights[differ], first[differ])
+    if probabilities is not None and len(starts):
+        _check_sums(errors, probabilities, starts, rows, np.dtype(dtype), any_sum, verb)
+    return errors
+
+
+def add_unread(errors: RowErrors, rows: Rows) -> None:
+    """Add cells and lines that could not be read; they override what their nulls look like."""
+    if rows.unread is None:
+        return
+    for name in reversed(rows.unread.column_names):
+        cells = one_chunk(rows.unread[name])
+        bad = np.flatnonzero(np.asarray(cells.is_valid()))
+        if name == LINE:
+            lines = cells.take(pa.array(bad))
+            errors.add(bad, "wrong number of cells", lambda line: line["reason"].as_py(), lines, overrides=True)
+        else:
+            _add_unreadable(errors, bad, name, _expected(rows.table.schema.field(name).type), cells, overrides=True)
+
+
+def valid_range(name: str, lonlat: tuple[str, str] | None, dtype: Any) -> Range:
+    """Range of a feature."""
+    if lonlat is not None and name in lonlat:
+        return LONGITUDES if name == lonlat[0] else LATITUDES
+    largest = min(COORDINATES.high, float(np.finfo(dtype).max))
+    return Range(-largest, largest)
+
+
+def _add_unreadable(
+    errors: RowErrors, rows: Integers, name: str, expected: str, cells: pa.Array, overrides: bool = False
+) -> None:
+    def describe(cell: Any) -> str:
+        value = cell.as_py()
+        text = repr(value if isinstance(value, str) else _text_of(value))
+        return f"has {text if len(text) <= 40 else text[:37] + '...'} in column {name!r}, which is not {expected}"
+
+    kind = f"not {expected.partition(' such as')[0].partition(' as in')[0]} in column {name!r}"
+    errors.add(rows, kind, describe, cells.take(pa.array(rows)), overrides=overrides)
+
+
+def _expected(type: pa.DataType) -> str:
+    if is_list(type):
+        return "a list of numbers such as [1, 2]"
+    return {pa.string(): "text in UTF-8", pa.int64(): "a whole number as in the rows before"}.get(type, "a number")
+
+
+def _check_column(errors: RowErrors, table: pa.Table, name: str, valid: Range) -> Array:
+    """Check a column of numbers, or of texts that may be numbers; return its values."""
+    array, rows = one_chunk(table[name]), np.arange(table.num_rows)
+    try:
+        values = numbers(array)
+    except InputError:
+        if not is_text(array.type):
+            raise
+        converted, bad = convert_texts(array, pa.float64(), NUMBER, number_of)
+        _add_unreadable(errors, np.flatnonzero(bad), name, "a number", array)
+        values, rows = numbers(converted), np.flatnonzero(~bad)
+    _check_values(errors, values[rows], rows, name, valid)
+    return values
+
+
+def _check_values(errors: RowErrors, values: Array, rows: Integers, name: str, valid: Range) -> None:
+    """Check that values are in their range; ``rows`` says to which row each belongs, in rising order."""
+    low, high = valid
+    bad = np.flatnonzero(valid.outside(values))
+    if not len(bad):
+        return
+    values, rows = values[bad].astype(np.float64), rows[bad]
+    missing, infinite = np.isnan(values), np.isinf(values)
+    large = ~missing & ~infinite & (np.abs(values) > high) & (high >= LARGEST_FLOAT32)
+    where = f"in column {name!r}"
+    rule = "must not be negative" if high == LARGEST else f"must lie between {low:g} and {high:g}"
+    outside = "negative" if high == LARGEST else "out of range"
+    for chosen, kind, sentence in (
+        (missing, "no value", lambda value: f"has no value {where}"),
+        (infinite, "infinite", lambda value: f"has {value} {where}"),
+        (large, "too large", lambda value: f"has {value:g} {where}, so large that distances overflow"),
+        (~(missing | infinite | large), outside, lambda value: f"has {value:g} {where}, which {rule}"),
+    ):
+        errors.add(rows[chosen], f"{kind} {where}", sentence, values[chosen], missing=chosen is missing)
+
+
+def _check_sums(
+    errors: RowErrors, probabilities: Array, starts: Array, rows: Integers, dtype: Any, any_sum: bool, verb: str
+) -> None:
+    """Check the sums of the probabilities of nodes, which begin at ``starts``; errors belong to ``rows``."""
+    sizes = np.diff(np.append(starts, len(probabilities)))
+    with np.errstate(all="ignore"):
+        # An invalid probability is an error of its own, and the sum says nothing.
+        valid = np.where(PROBABILITIES.outside(probabilities), np.nan, probabilities).astype(dtype)
+        totals = sums_per_node(valid, starts)
+        above = is_above_1(totals, sizes, dtype) & (not any_sum)
+    errors.add(
+        rows[above],
+        "probabilities sum to more than 1",
+        lambda n, total: f"{verb} a node ({n} rows) whose probabilities sum to {total:.9g}, above 1",
+        sizes[above],
+        totals[above],
+        advice="Divide them by their sum (--probabilities normalize), or skip such nodes with --on-bad skip.",
     )
+    nothing = f"{verb} a node whose probabilities are all 0"
+    errors.add(rows[is_nothing(totals)], "probabilities are all 0", nothing)
+
+
+def _check_lists(
+    errors: RowErrors, table: pa.Table, columns: Columns, ranges: Sequence[Range]
+) -> tuple[Array | None, Integers, Integers]:
+    """Check lists of realizations; return the probabilities of lists that fit, where nodes begin, and their rows."""
+    names, d = columns.list_columns, len(columns.features)
+    fit = _check_lengths(errors, table, names)
+    inner = {name: one_chunk(table[name].filter(pa.array(fit))).flatten() for name in names}
+    lengths, rows = list_lengths(table[names[0]])[fit], np.flatnonzero(fit)
+    owners = np.repeat(rows, lengths)
+    if columns.points:
+        points = inner[columns.points]
+        sizes = list_lengths(points)
+        odd = sizes != d
+        errors.add(
+            owners[odd],
+            "points with another number of coordinates",
+            lambda size: f"has a point with {'no' if size < 0 else size} coordinates, not {d}",
+            sizes[odd],
+        )
+        values = numbers(points.filter(pa.array(~odd)).flatten()).reshape(-1, d)
+        for j, name in enumerate(columns.features):
+            _check_values(errors, values[:, j], owners[~odd], name, ranges[j])
+    else:
+        for j, name in enumerate(columns.features):
+            _check_values(errors, numbers(inner[name]), owners, name, ranges[j])
+    probabilities = None
+    if columns.probability:
+        probabilities = numbers(inner[columns.probability])
+        _check_values(errors, probabilities, owners, columns.probability, PROBABILITIES)
+    return probabilities, np.cumsum(lengths) - lengths, rows
+
+
+def _check_lengths(errors: RowErrors, table: pa.Table, names: list[str]) -> Mask:
+    """Check that lists are there, not empty, and as long as the others of their row; return which rows pass."""
+    first, n_first = names[0], list_lengths(table[names[0]])
+    fit = np.ones(table.num_rows, bool)
+    for name in names:
+        lengths = list_lengths(table[name])
+        different = "has {} values in column {!r}, but {} in {!r}".format
+        for bad, kind, sentence in (
+            (lengths < 0, f"no list in column {name!r}", f"has no list in column {name!r}"),
+            (lengths == 0, f"empty list in column {name!r}", f"has an empty list in column {name!r}"),
+            (lengths != n_first, "lists of different lengths", different),
+        ):
+            rows = np.flatnonzero(bad & fit)
+            values = (lengths[rows], [name] * len(rows), n_first[rows], [first] * len(rows))
+            errors.add(rows, kind, sentence, *values, missing=kind.startswith("no list"))
+            fit &= ~bad
+    return fit
+
+
+# -- rows that are left out -------------------------------------------------------------------------------------------
+
+# Rows that are not bad themselves.
+WITH_A_BAD_ONE = "in a node with such a row"
+
+
+class LeftOut(RowErrors):
+    """Rows that are left out, each for one kind of error, and some of them for a missing value."""
+
+    def __init__(self, n_rows: int) -> None:
+        super().__init__(n_rows)
+        self._for_missing = np.zeros(n_rows, bool)
+
+    @property
+    def kept(self) -> Integers:
+        """The others."""
+        return np.flatnonzero(self.codes < 0)
+
+    @property
+    def n_missing(self) -> int:
+        """How many are left out for a missing value, their own or one of their node."""
+        return int(self._for_missing.sum())
+
+    def leave_out(self, rows: Integers, errors: RowErrors, for_missing: bool) -> None:
+        """Leave out rows with the errors that they have."""
+        self._for_missing[rows[self.codes[rows] < 0]] = for_missing
+        self.put(rows, errors.codes[rows], errors.kinds)
+
+    def leave_out_nodes(self, bad: Integers, starts: Integers, numbers: Integers, for_missing: bool) -> None:
+        """Leave out all rows of nodes that have a bad one; ``numbers`` are those of the rows in their file."""
+        node = np.searchsorted(starts, np.arange(len(self.codes)), side="right") - 1
+        first = np.full(len(starts), -1)
+        nodes, at = np.unique(node[bad], return_index=True)
+        first[nodes] = bad[at]
+        others = np.flatnonzero((first[node] >= 0) & (self.codes < 0))
+        self._for_missing[others] = for_missing
+        causes = numbers[first[node[others]]]
+        self.add(others, WITH_A_BAD_ONE, "belongs to a node that is left out for row {}".format, causes)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Rows per kind of error."""
+        numbers = np.bincount(self.codes[self.rows], minlength=len(self.kinds)).tolist()
+        counts: Counter[str] = Counter()
+        for kind, number in zip(self.kinds, numbers, strict=True):
+            counts[kind.name] += number
+        return dict(+counts)
+
+    def first(self, max_rows: Callable[[str], int]) -> Iterator[tuple[int, ErrorKind]]:
+        """The first rows of each kind, as many as its name allows, with the kind."""
+        shown = np.zeros(len(self.codes), bool)
+        for name in self.counts:
+            codes = [code for code, kind in enumerate(self.kinds) if kind.name == name]
+            shown[np.flatnonzero(np.isin(self.codes, codes))[: max(0, max_rows(name))]] = True
+        for row in np.flatnonzero(shown).tolist():
+            yield row, self.kind_of(row)

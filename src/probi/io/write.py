@@ -13,8 +13,7 @@ import pyarrow as pa
 from probi._system import replacing, write_atomically
 from probi._types import Array
 from probi.errors import InputError
-from probi.io.formats import format_of_name, formats_by_ending, load_format
-from probi.io.formats.base import Format, TableWriter
+from probi.io.formats.base import Format, TableWriter, format_of_name, formats_by_ending, load_format
 from probi.io.node_assembler import Batch
 from probi.io.rows import FILE
 from probi.io.transform import Transform

@@ -188,30 +188,33 @@ PLAIN = r"^(0|-?[1-9]\d{0,16})$"
 def convert_texts(
     texts: pa.Array, type: pa.DataType, pattern: str | None, convert: Callable[[str], Any]
 ) -> tuple[pa.Array, Mask]:
-    """Values of texts, or of bytes; those that ``convert`` refuses with a ValueError are null, and marked.
+    """Values of texts, or of bytes; those that ``convert`` refuses are null, and marked.
 
     Most of them are read at once, by a pattern; only of the others each different one is converted.
     """
     import pyarrow.compute as pc
 
-    there = np.asarray(texts.is_valid())
     plain = np.zeros(len(texts), bool)
     if pattern is not None:
         plain = np.asarray(pc.fill_null(pc.match_substring_regex(texts, pattern), False))
-    values = pc.if_else(pa.array(plain), texts, None).cast(pa.string()).cast(type)
-    others = texts.filter(pa.array(there & ~plain)).dictionary_encode()
-    converted, refused = [], np.zeros(len(others.dictionary), bool)
-    for i, text in enumerate(others.dictionary.to_pylist()):
+    others = np.asarray(texts.is_valid()) & ~plain
+    different = texts.filter(pa.array(others)).dictionary_encode()
+    converted, refused = [], np.zeros(len(different.dictionary), bool)
+    for i, text in enumerate(different.dictionary.to_pylist()):
         try:
             converted.append(convert(text if isinstance(text, str) else text.decode("utf-8")))
-        except ValueError:
+        except (ValueError, TypeError, pa.ArrowException):
             converted.append(None)
             refused[i] = True
-    bad = np.zeros(len(texts), bool)
-    codes = np.asarray(others.indices)
-    bad[there & ~plain] = refused[codes]
-    each = pa.array(converted, type).take(others.indices)
-    return pc.replace_with_mask(values, pa.array(there & ~plain), each), bad
+    codes, bad = np.zeros(len(texts), np.int64), np.zeros(len(texts), bool)
+    codes[others] = np.asarray(different.indices)
+    bad[others] = refused[codes[others]]
+    values = pa.array(converted, type).take(pa.array(codes, mask=~others))
+    if plain.any():
+        values = pc.if_else(
+            pa.array(plain), pc.if_else(pa.array(plain), texts, None).cast(pa.string()).cast(type), values
+        )
+    return values, bad
 
 
 def number_of(text: str) -> float:

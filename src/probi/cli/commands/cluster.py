@@ -14,8 +14,8 @@ from probi.errors import InputError
 from probi.io.options import Options
 
 if TYPE_CHECKING:
+    from probi.io.formats.base import Source
     from probi.io.passes import Tally
-    from probi.io.sources import Source
 
 # Files of a results folder that could be mistaken for data.
 RESULTS = ("centers.parquet", "centers.csv", "assignment.parquet", "rejected.csv")
@@ -52,7 +52,7 @@ def cluster(
     assignment.parquet, summary.probi, report.html, result.json, and rejected.csv if rows were left out.
     """
     from probi.cli import steps
-    from probi.io.sources import find_sources
+    from probi.io.formats.base import find_sources
 
     _check_engine(engine, workers, checkpoint, summary_options.get("shard", 0))
     is_local = engine == "local"

@@ -1,7 +1,12 @@
-"""What a file format is: how its files are recognized, read in tables of bounded size, and written."""
+"""Files: those that a user names, the format of each, and how files of any format are read and written as tables."""
 
+import contextlib
+import glob
+import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -11,15 +16,120 @@ import numpy as np
 import pyarrow as pa
 
 from probi.errors import InputError
-from probi.io.formats import load_format
+from probi.io.formats import FORMATS
 from probi.io.rows import Rows
-from probi.io.sources import Source
 from probi.nodes import Nodes
 from probi.tables.columns import Columns
 
 # Coordinates per chunk: some megabytes, so that threads have work and memory stays small.
 COORDINATES = 1 << 20
 MIN_ROWS, MAX_ROWS = 64, 1 << 17
+
+STANDARD_INPUT = "-"
+
+# Format of sources that are not files but tables in memory, such as a partition of a DataFrame.
+IN_MEMORY = "tables"
+
+
+# -- files that a user names ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file; without a path, standard input or tables in memory."""
+
+    path: Path | None
+    format: str
+    name: str | None = None  # what it is called in messages and results, if not by its path
+    tables: Any = None  # an iterable of Arrow tables of the same schema, not empty
+
+    def __str__(self) -> str:
+        return self.name or ("standard input" if self.path is None else str(self.path))
+
+    @property
+    def size(self) -> int | None:
+        """Bytes, where they are known."""
+        return None if self.path is None or not self.path.is_file() else self.path.stat().st_size
+
+
+def find_sources(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], format: str | None) -> list[Source]:
+    """Files that the inputs mean, in order; those of a folder or a pattern are sorted by name."""
+    if format is not None and format not in FORMATS:
+        raise InputError(f"Unknown format {format!r}; use one of {', '.join(FORMATS)}.")
+    names = [inputs] if isinstance(inputs, (str, os.PathLike)) else list(inputs)
+    if not names:
+        raise InputError("No input file was given.")
+    if STANDARD_INPUT in names:
+        if len(names) > 1:
+            raise InputError("Standard input ('-') cannot be read together with other files.")
+        return [Source(None, format or "csv")]
+    paths = [path for name in names for path in _paths(os.fspath(name), format)]
+    seen = set()
+    for path in paths:
+        if path.resolve() in seen:
+            raise InputError(f"{path} was given twice; its nodes would count twice.")
+        seen.add(path.resolve())
+    return [Source(path, format or _format_of_file(path)) for path in paths]
+
+
+def _paths(name: str, format: str | None) -> list[Path]:
+    path = Path(name)
+    if path.is_dir():
+        # Hidden files are markers of Spark, Hive and editors, not data.
+        files = [p for p in sorted(path.rglob("*")) if p.is_file()]
+        shown = [p for p in files if not any(part.startswith((".", "_")) for part in p.relative_to(path).parts)]
+        paths = [p for p in shown if format is not None or format_of_name(p.name) is not None]
+        if not paths:
+            raise InputError(f"{name} contains no file that ends in {', '.join(formats_by_ending())}.")
+        return paths
+    if path.exists():
+        return [path]
+    if glob.has_magic(name):
+        paths = [Path(p) for p in sorted(glob.glob(name, recursive=True)) if Path(p).is_file()]  # noqa: PTH207
+        if not paths:
+            raise InputError(f"No file matches the pattern {name}.")
+        return paths
+    raise InputError(f"There is no file {name}.")
+
+
+def _format_of_file(path: Path) -> str:
+    """Name of the format of a file, by its name or else by the bytes with which it begins."""
+    format = format_of_name(path.name)
+    if format is not None:
+        return format
+    if not path.is_file():  # reading a pipe or a device would consume it
+        return "csv"
+    with path.open("rb") as file:
+        start = file.read(6)
+    for name in FORMATS:
+        if start.startswith(load_format(name).magic):
+            return name
+    raise InputError(f"Cannot infer a format for {path}; pass format (--format).")
+
+
+def formats_by_ending() -> dict[str, str]:
+    """Return the name of the format for each ending of a file's name."""
+    return {ending: name for name in FORMATS for ending in load_format(name).endings}
+
+
+def format_of_name(file_name: str) -> str | None:
+    """Return the name of the format that the ending of a file's name says, if it says one."""
+    name = file_name.lower()
+    return next((format for ending, format in formats_by_ending().items() if name.endswith(ending)), None)
+
+
+def standard_input() -> Any:
+    """Standard input as bytes.
+
+    Opened anew where it is a real file: Python's own object must not be locked by a reading thread at the end.
+    """
+    try:
+        return open(sys.stdin.fileno(), "rb", closefd=False)
+    except (AttributeError, OSError):
+        return sys.stdin.buffer
+
+
+# -- a format ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -54,13 +164,19 @@ class TableFile:
     def chunks(self, columns: Columns, skip: int) -> Iterator[Rows]:
         """Rows from ``skip`` on, with the columns that play a role, in chunks of bounded size."""
         names = columns.used
-        step = rows_per_chunk(self.first, names)
+        step = self._rows_per_chunk(names)
         with naming_errors(self.source):
             for row, table, done in self.tables(names, step, skip):
                 for start in range(0, table.num_rows, step):
                     begin, end = max(start, skip - row), min(start + step, table.num_rows)
                     if begin < end:
                         yield Rows.starting_at(row + begin, table.slice(begin, end - begin).select(names), done)
+
+    def _rows_per_chunk(self, names: list[str]) -> int:
+        """Rows that hold about COORDINATES numbers, judged by the first ones."""
+        some = self.first.select(names) if self.first.num_rows else self.first
+        size = max(1, some.nbytes // 8 // max(1, some.num_rows))
+        return int(np.clip(COORDINATES // max(size, len(names)), MIN_ROWS, MAX_ROWS))
 
     def tables(self, names: list[str], step: int, skip: int) -> Iterator[tuple[int, pa.Table, int]]:
         """Tables that follow each other: their first rows, the tables, and how far in the file each ends.
@@ -99,27 +215,9 @@ class Format:
     is_text: bool = False  # types are inferred from what is read
 
 
-class naming_errors:  # noqa: N801  a context manager, named as it reads
-    """Re-raise errors of pyarrow, NumPy and the system as an InputError that names the file."""
-
-    def __init__(self, source: Source) -> None:
-        self.source = source
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, InputError):
-            if not str(error).startswith(str(self.source)):
-                raise InputError(f"{self.source}: {error}") from None
-        elif isinstance(error, (pa.ArrowException, OSError, EOFError, ValueError)):
-            raise InputError(f"{self.source} cannot be read as {self.source.format}: {_sentence(error)}") from None
-
-
-def _sentence(error: BaseException) -> str:
-    """First sentence of a library's message, on one line."""
-    text = " ".join((error.strerror or str(error) if isinstance(error, OSError) else str(error)).split())
-    return text[:300].rstrip(".") + "."
+def load_format(name: str) -> Format:
+    """Return a format by its name."""
+    return FORMAT if name == IN_MEMORY else import_module(FORMATS[name]).FORMAT
 
 
 def open_file(source: Source, options: OpenOptions | None = None) -> TableFile:
@@ -128,14 +226,19 @@ def open_file(source: Source, options: OpenOptions | None = None) -> TableFile:
         return load_format(source.format).open(source, options or OpenOptions())
 
 
-def rows_per_chunk(first: pa.Table, names: list[str]) -> int:
-    """Rows that hold about COORDINATES numbers, judged by the first ones."""
-    some = first.select(names) if first.num_rows else first
-    size = max(1, some.nbytes // 8 // max(1, some.num_rows))
-    return int(np.clip(COORDINATES // max(size, len(names)), MIN_ROWS, MAX_ROWS))
-
-
-# -- tables in memory --------------------------------------------------------------------------------------------------
+@contextlib.contextmanager
+def naming_errors(source: Source) -> Iterator[None]:
+    """Re-raise errors of pyarrow, NumPy and the system as an InputError that names the file."""
+    try:
+        yield
+    except InputError as error:
+        if str(error).startswith(str(source)):
+            raise
+        raise InputError(f"{source}: {error}") from None
+    except (pa.ArrowException, OSError, EOFError, ValueError) as error:
+        text = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+        sentence = " ".join(text.split())[:300].rstrip(".")  # on one line
+        raise InputError(f"{source} cannot be read as {source.format}: {sentence}.") from None
 
 
 class InMemory(TableFile):

@@ -1,7 +1,7 @@
 """CSV of any length: blocks of whole lines, parsed by Arrow; blocks with a bad line are parsed a second time."""
 
 import contextlib
-import functools
+import csv
 import gzip
 import io
 import json
@@ -20,13 +20,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
+from probi._types import Integers, Mask
 from probi.errors import InputError
-from probi.io.formats import csv_values
-from probi.io.formats.base import Format, OpenOptions, TableFile, naming_errors
+from probi.io.formats.base import Format, OpenOptions, Source, TableFile, naming_errors, standard_input
 from probi.io.rows import LINE, Rows
-from probi.io.sources import Source, standard_input
 from probi.tables.columns import Columns, is_list, is_number
-from probi.tables.to_arrays import one_chunk
+from probi.tables.to_arrays import NUMBER, PLAIN, convert_texts, one_chunk
 
 BLOCK = 1 << 22
 HEAD = 1 << 18  # bytes by which types are inferred,
@@ -68,16 +67,16 @@ class CsvFile(TableFile):
         block = block[empty:]
         end = _first_line_end(block)
         self.delimiter = delimiter or _infer_delimiter(source, block[:end], self._decimal)
-        first_line = csv_values.split_cells(block[:end], self.delimiter)
-        self.has_header = header if header is not None else not all(map(self._is_number, first_line))
-        self.names = (
-            csv_values.column_names(first_line) if self.has_header else [f"x{j}" for j in range(len(first_line))]
-        )
-        if self.has_header:
+        cells = _split_cells(block[:end], self.delimiter)
+        has_header = header if header is not None else not all(map(self._is_number, cells))
+        if has_header:
+            self.names = _column_names(cells)
             self._line += block.count(b"\n", 0, end)
             block = block[end:]
+        else:
+            self.names = [f"x{j}" for j in range(len(cells))]
         self._block = block
-        self.options = replace(options, delimiter=self.delimiter, header=self.has_header, max_bytes=None)
+        self.options = replace(options, delimiter=self.delimiter, header=has_header, max_bytes=None)
         self.decimal_commas: dict[str, str] = {}
         self.schema = self._schema(options.schema)
 
@@ -100,10 +99,7 @@ class CsvFile(TableFile):
         """Some first rows."""
         n_rows = max(1, self._block.count(b"\n", 0, FIRST))
         cells = self._head.slice(0, n_rows)
-        columns = [
-            csv_values.convert_cells(one_chunk(cells[field.name]), field.type, self._decimal)[0]
-            for field in self.schema
-        ]
+        columns = [_convert_cells(one_chunk(cells[f.name]), f.type, self._decimal)[0] for f in self.schema]
         return pa.table(columns, self.schema)
 
     def _schema(self, known: pa.Schema | None) -> pa.Schema:
@@ -127,10 +123,14 @@ class CsvFile(TableFile):
             if self._decimal == "." and sum(bool(DECIMAL_COMMA.fullmatch(value)) for value in values) * 2 > len(values):
                 self.decimal_commas[name] = next(filter(DECIMAL_COMMA.fullmatch, values))
             return pa.string()
-        return pa.int64() if all(map(csv_values.is_plain_integer, values)) else pa.float64()
+        return pa.int64() if all(map(_is_plain_integer, values)) else pa.float64()
 
     def _is_number(self, text: str) -> bool:
-        return csv_values.is_number_text(text if self._decimal == "." else csv_values.with_point(text, self._decimal))
+        try:
+            float(_with_point(text, self._decimal))
+        except ValueError:
+            return False
+        return True
 
     def chunks(self, columns: Columns, skip: int) -> Iterator[Rows]:
         """Columns that play a role, from row ``skip`` on."""
@@ -144,13 +144,13 @@ class CsvFile(TableFile):
             if is_number(type) and not (name in columns.ids and type == pa.int64())
         }
         with naming_errors(self.source), contextlib.closing(self), ThreadPoolExecutor(AHEAD, "probi-csv") as pool:
-            for data, done, parsed in _in_order(pool, self._blocks(), lambda data: self._parsed(data, types)):
-                table, unread = parsed
+            for data, done, future in _submitted(pool, self._blocks(), lambda data: self._parsed(data, types)):
+                table, unread = future.result()
                 before = min(max(0, skip - row), table.num_rows)
                 if table.num_rows > before:
                     unread = None if unread is None else unread.slice(before)
-                    finder = _line_finder(data, line, before)
-                    yield Rows.starting_at(row + before, table.slice(before), done, unread, finder)
+                    lines = line + _lines_of_rows(data, table.num_rows)
+                    yield Rows.starting_at(row + before, table.slice(before), done, unread, lines[before:])
                 row += table.num_rows
                 line += data.count(b"\n")
             if row < skip:
@@ -181,9 +181,8 @@ class CsvFile(TableFile):
             with contextlib.suppress(pa.ArrowInvalid):
                 table = self._read(data, types | dict.fromkeys(plain, pa.string()))
                 for name in plain:
-                    table = table.set_column(
-                        table.schema.get_field_index(name), name, csv_values.plain_integers(table[name])
-                    )
+                    index = table.schema.get_field_index(name)
+                    table = table.set_column(index, name, _plain_integers(table[name]))
                 return table, None
         return self._parsed_slowly(data, types)
 
@@ -196,7 +195,7 @@ class CsvFile(TableFile):
         unread = {} if ragged is None else {LINE: ragged}
         for name, type in types.items():
             cells = texts[name].combine_chunks()
-            columns[name], bad = csv_values.convert_cells(cells, type, self._decimal)
+            columns[name], bad = _convert_cells(cells, type, self._decimal)
             if bad.any():
                 unread[name] = pc.if_else(pa.array(bad), cells, None)
         return pa.table(columns), pa.table(unread) if unread else None
@@ -240,18 +239,15 @@ class CsvFile(TableFile):
         )
 
 
-def _in_order(pool: ThreadPoolExecutor, blocks: Any, parse: Any) -> Iterator[tuple[bytes, int, Any]]:
-    """Yield blocks and their results in order, while the next ones are parsed."""
+def _submitted(pool: ThreadPoolExecutor, blocks: Any, parse: Any) -> Iterator[tuple[bytes, int, Future[Any]]]:
+    """Yield blocks and what they will be parsed to, in order, while the next ones are parsed."""
     waiting: deque[tuple[bytes, int, Future[Any]]] = deque()
     try:
         for data, done in blocks:
             waiting.append((data, done, pool.submit(parse, data)))
             if len(waiting) > AHEAD:
-                data, done, future = waiting.popleft()
-                yield data, done, future.result()
-        while waiting:
-            data, done, future = waiting.popleft()
-            yield data, done, future.result()
+                yield waiting.popleft()
+        yield from waiting
     finally:
         for _, _, future in waiting:
             future.cancel()
@@ -331,20 +327,16 @@ def _first_lines(block: bytes, size: int) -> bytes:
     return block[: max(_last_line_end(block[:size]), _first_line_end(block))]
 
 
-def _line_finder(data: bytes, first_line: int, before: int) -> Any:
-    """Return a function from a row of a block to its line in the file; Arrow skips empty lines."""
-
-    @functools.cache  # asked for bad rows only, but then maybe for thousands of them
-    def starts() -> list[int]:
-        numbers = []
-        n_quotes = 0
-        for i, text in enumerate(data.split(b"\n")):
-            if n_quotes % 2 == 0 and text.strip(b"\r"):
-                numbers.append(i)
-            n_quotes += text.count(b'"')
-        return numbers
-
-    return lambda row: first_line + starts()[min(row + before, len(starts()) - 1)]
+def _lines_of_rows(data: bytes, n_rows: int) -> Integers:
+    """Line of each row of a block, from 0 on; Arrow skips empty lines, and a cell in quotes may have several."""
+    if data.count(b"\n") + (not data.endswith(b"\n")) == n_rows:
+        return np.arange(n_rows)
+    numbers, n_quotes = [], 0
+    for i, text in enumerate(data.split(b"\n")):
+        if n_quotes % 2 == 0 and text.strip(b"\r"):
+            numbers.append(i)
+        n_quotes += text.count(b'"')
+    return np.array(numbers)[np.minimum(np.arange(n_rows), len(numbers) - 1)]
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -368,6 +360,86 @@ def _infer_delimiter(source: Source, line: bytes, decimal: str) -> str:
     if any(sign in text for sign in among if sign != ","):
         text = re.sub(r"(?<=\d),(?=\d)", "", text)  # decimal commas, in a file that has no header
     return max(among, key=text.count)  # the first, a comma, where there is none
+
+
+# -- cells ------------------------------------------------------------------------------------------------------------
+
+
+def _split_cells(line: bytes, delimiter: str) -> list[str]:
+    """Cells of the first line."""
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError:
+        raise InputError("the header (row 0) is not text in UTF-8. Save the file as UTF-8.") from None
+    try:
+        return next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True), [])
+    except csv.Error as error:
+        raise InputError(f"the first line is not CSV: {error}.") from None
+
+
+def _column_names(cells: list[str]) -> list[str]:
+    """Names of the columns in a header; each must have one of its own."""
+    names = [cell.strip() for cell in cells]
+    if "" in names:
+        raise InputError(f"column {names.index('') + 1} has no name in the header (row 0). Name it.")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"duplicate column name {twice[0]!r} in the header (row 0).")
+    return names
+
+
+def _convert_cells(texts: pa.Array, type: pa.DataType, decimal: str) -> tuple[pa.Array, Mask]:
+    """Convert a column of bytes; values that do not fit are null, and marked in a mask."""
+    import pyarrow.compute as pc  # takes 40 ms, which other formats do without
+
+    if is_list(type):
+        return convert_texts(texts, type, None, lambda text: pa.scalar(json.loads(text), type).as_py())
+    with contextlib.suppress(pa.ArrowInvalid):
+        values, none = texts.cast(pa.string()), np.zeros(len(texts), bool)
+        if type == pa.string():
+            return values, none
+        values = pc.utf8_trim_whitespace(values)
+        if type == pa.int64():
+            return _plain_integers(values), none
+        if decimal == ".":
+            return values.cast(type), none
+    if type == pa.string():
+        return convert_texts(texts, type, None, str)
+    if type == pa.int64():
+        return convert_texts(texts, type, PLAIN, _plain_integer)
+    return convert_texts(texts, type, NUMBER if decimal == "." else None, lambda text: _number(text, decimal))
+
+
+def _plain_integers(texts: Any) -> Any:
+    """Convert texts to integers; ArrowInvalid if one has leading zeros or is no integer."""
+    import pyarrow.compute as pc
+
+    padded = pc.and_(pc.starts_with(texts, "0"), pc.greater(pc.binary_length(texts), 1))
+    if pc.any(padded).as_py() or pc.any(pc.starts_with(texts, "-0")).as_py():
+        raise pa.ArrowInvalid("A number is padded with zeros.")
+    return texts.cast(pa.int64())
+
+
+def _is_plain_integer(text: str) -> bool:
+    """Whether a text is a 64-bit integer that is written as Python writes it."""
+    return len(text) < 19 and text.isascii() and text.lstrip("-").isdecimal() and str(int(text)) == text
+
+
+def _plain_integer(text: str) -> int:
+    if not _is_plain_integer(text.strip()):
+        raise ValueError
+    return int(text)
+
+
+def _number(text: str, decimal: str) -> float | None:
+    if "_" in text:  # which Python allows
+        raise ValueError
+    return float(_with_point(text, decimal)) if text.strip() else None
+
+
+def _with_point(text: str, decimal: str) -> str:
+    """Exchange the decimal sign and the point, so that a text with a point is no number."""
+    return text.translate(str.maketrans(f"{decimal}.", f".{decimal}"))
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------

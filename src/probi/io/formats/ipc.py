@@ -7,8 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from probi.errors import InputError
-from probi.io.formats.base import Format, OpenOptions, TableFile
-from probi.io.sources import Source, standard_input
+from probi.io.formats.base import Format, OpenOptions, Source, TableFile, standard_input
 
 
 class IpcFile(TableFile):

@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from probi.errors import InputError
-from probi.io.formats.base import Format, OpenOptions, TableFile
-from probi.io.sources import Source
+from probi.io.formats.base import Format, OpenOptions, Source, TableFile
 from probi.nodes import Nodes
 from probi.tables.convert import to_table
 

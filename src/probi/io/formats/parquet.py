@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from probi.errors import InputError
-from probi.io.formats.base import Format, OpenOptions, TableFile, TableWriter, naming_errors
-from probi.io.sources import Source
+from probi.io.formats.base import Format, OpenOptions, Source, TableFile, TableWriter, naming_errors
 
 
 class ParquetFile(TableFile):

@@ -43,10 +43,9 @@ GRAIN = 1 << 18
 MANY_REALIZATIONS, FEW_NODES = 1000, 20
 
 
-# Arrays that are made when they are asked for if they hold nothing but ones, or the offsets of certain nodes: one read
-# of many points takes less time than to write these.
-_PER_NODE, _PER_REALIZATION = ("weights", "total_probabilities"), ("probabilities", "offsets")
-_PARTS = ("points", "ids", "magnitude", *_PER_NODE, *_PER_REALIZATION)
+# The last four are made when they are asked for if they hold nothing but ones, or the offsets of certain nodes: one
+# read of many points takes less time than to write these.
+_PARTS = ("points", "ids", "magnitude", "weights", "total_probabilities", "probabilities", "offsets")
 
 
 class Nodes:
@@ -101,11 +100,23 @@ class Nodes:
         weights: ArrayLike | None = None,
         ids: ArrayLike | None = None,
     ) -> None:
+        n_rounded = self._check_and_set(points, probabilities, offsets, weights, ids)
+        if n_rounded:
+            warn_of_rounding(n_rounded, len(self))
+
+    @classmethod
+    def _counted(cls, *arrays: Any) -> tuple[Self, int]:
+        """Make nodes of the arguments of the class; also return for how many rounding put the probabilities above 1."""
+        nodes = cls.__new__(cls)
+        return nodes, nodes._check_and_set(*arrays)
+
+    def _check_and_set(self, points: Any, probabilities: Any, offsets: Any, weights: Any, ids: Any) -> int:
+        """Return for how many nodes rounding put the probabilities above 1."""
         points = frozen(as_floats(points, "points", 2))
         offsets = frozen(check_offsets(offsets, len(points)))
         if probabilities is None and len(offsets) - 1 == len(points):
             self._set(**_certain_parts(points, weights, ids))
-            return
+            return 0
         probabilities = (
             equal_probabilities(offsets, points.dtype)
             if probabilities is None
@@ -114,19 +125,17 @@ class Nodes:
         n_nodes = len(offsets) - 1
         totals = check_probabilities(probabilities, offsets)
         probabilities, totals, n_rounded = without_rounding(probabilities, offsets, totals)
-        if n_rounded:
-            warn_of_rounding(n_rounded, n_nodes)
-        magnitude = check_points(points, offsets)
         self._set(
             points=points,
             probabilities=frozen(probabilities),
             offsets=offsets,
+            magnitude=check_points(points, offsets),
             weights=as_weights(weights, n_nodes),
             ids=as_ids(ids, n_nodes),
             total_probabilities=frozen(totals),
-            magnitude=magnitude,
             statistics={},
         )
+        return n_rounded
 
     def _set(self, **parts: Any) -> Self:
         for name in _PARTS:
@@ -494,25 +503,41 @@ class Nodes:
             raise InputError("Some parts have ids and some have none. All or none of them need ids.")
         if len(parts) == 1:
             return parts[0]
-        ids = [part.ids for part in parts if part.ids is not None]
-        given = {name for name in _PER_NODE + _PER_REALIZATION for part in parts if name in part.__dict__}
+        starts = np.cumsum([0] + [part.n_realizations for part in parts])
+        offsets = None
+        if any("offsets" in part.__dict__ for part in parts):
+            shifted = [part.offsets[:-1] + start for part, start in zip(parts, starts, strict=False)]
+            offsets = frozen(np.concatenate([*shifted, starts[-1:]]))
+        ids, magnitude = _joined_ids([part.ids for part in parts]), max(part.magnitude for part in parts)
+        return cls._made_of(parts, _concatenated, _concatenated, offsets, ids, magnitude)
+
+    @classmethod
+    def _made_of(
+        cls,
+        parts: Sequence[Self],
+        by_node: Callable[[Sequence[Array]], Array],
+        by_realization: Callable[[Sequence[Array]], Array],
+        offsets: Array | None,
+        ids: Array | None,
+        magnitude: float | None = None,
+    ) -> Self:
+        """Nodes made of parts, by functions that make one of their arrays with a row per node, and per realization."""
+
+        def made(name: str, join: Callable[[Sequence[Array]], Array]) -> Array | None:
+            given = any(name in part.__dict__ for part in parts)
+            return join([getattr(part, name) for part in parts]) if given else None
+
+        points = by_realization([part.points for part in parts])
         shared = set.intersection(*(set(part._statistics) for part in parts))
-
-        def joined(name: str) -> Array | None:
-            return frozen(np.concatenate([getattr(part, name) for part in parts])) if name in given else None
-
         return cls._trusted(
-            points=frozen(np.concatenate([part.points for part in parts])),
-            probabilities=joined("probabilities"),
-            offsets=_joined_offsets(parts) if "offsets" in given else None,
-            weights=joined("weights"),
-            ids=frozen(concat_ids(ids)) if ids else None,
-            total_probabilities=joined("total_probabilities"),
-            magnitude=max(part.magnitude for part in parts),
-            statistics={
-                name: _each(lambda *arrays: frozen(np.concatenate(arrays)), *(part._statistics[name] for part in parts))
-                for name in shared
-            },
+            points=points,
+            ids=ids,
+            magnitude=largest_magnitude(points) if magnitude is None else magnitude,
+            offsets=offsets,
+            probabilities=made("probabilities", by_realization),
+            weights=made("weights", by_node),
+            total_probabilities=made("total_probabilities", by_node),
+            statistics={name: _each(by_node, [part._statistics[name] for part in parts]) for name in shared},
         )
 
     # -- what they are ----------------------------------------------------------------------------------------------
@@ -629,12 +654,12 @@ class Nodes:
     def _cut(self, start: int, stop: int) -> Self:
         offsets = self.__dict__.get("offsets")
         first, last = (start, stop) if offsets is None else (offsets[start], offsets[stop])
-        return self._some(
-            lambda array: array[start:stop],
-            lambda array: array[first:last],
-            points=self.points[first:last],
-            offsets=None if offsets is None else frozen(offsets[start : stop + 1] - first),
-        )
+        cut_offsets = None if offsets is None else frozen(offsets[start : stop + 1] - first)
+        ids = None if self.ids is None else self.ids[start:stop]
+        return self._made_of(
+            [self], lambda arrays: arrays[0][start:stop], lambda arrays: arrays[0][first:last], cut_offsets, ids,
+            self.magnitude,
+        )  # fmt: skip
 
     def take(self, index: ArrayLike) -> Self:
         """Nodes with these indices, in this order.
@@ -658,52 +683,21 @@ class Nodes:
         >>> nodes.take([2, 0]).ids
         array(['c', 'a'], dtype='<U1')
         """
-        return self._taken(as_index(index, len(self)))
-
-    def _taken(self, chosen: Integers) -> Self:
-        """Nodes with these indices, which are known to be valid."""
-        rows, offsets = self._rows_of(chosen), None
-        if not self.is_certain:
-            offsets = np.concatenate([[0], np.cumsum(np.diff(self.offsets)[chosen])])
-        points = frozen(self.points.take(rows, axis=0))
-        return self._some(
-            lambda array: frozen(array[chosen]),
-            lambda array: frozen(array[rows]),
-            points=points,
-            magnitude=largest_magnitude(points),
-            offsets=None if offsets is None else frozen(offsets),
-        )
+        return self._gathered([self], [as_index(index, len(self))])
 
     @classmethod
     def _gathered(cls, parts: Sequence[Self], indices: Sequence[Integers]) -> Self:
         """Nodes of several parts of one form, by their valid indices in each; each is copied once."""
-        if len(parts) == 1:
-            return parts[0]._taken(indices[0])
-        given = {name for name in _PER_NODE + _PER_REALIZATION for part in parts if name in part.__dict__}
         rows, offsets = list(indices), None
-        if "offsets" in given:
+        if not all(part.is_certain for part in parts):
             sizes = [np.diff(part.offsets)[index] for part, index in zip(parts, indices, strict=True)]
             offsets = frozen(np.concatenate([[0], np.cumsum(np.concatenate(sizes))]))
             rows = [part._rows_of(index) for part, index in zip(parts, indices, strict=True)]
-        points = _gather([part.points for part in parts], rows)
-        taken_ids = [part.ids[index] for part, index in zip(parts, indices, strict=True) if part.ids is not None]
-        shared = set.intersection(*(set(part._statistics) for part in parts))
-        by_node: dict[str, Any] = {
-            name: _gather([getattr(part, name) for part in parts], indices) if name in given else None
-            for name in _PER_NODE
-        }
-        return cls._trusted(
-            points=points,
-            probabilities=_gather([part.probabilities for part in parts], rows) if "probabilities" in given else None,
-            offsets=offsets,
-            ids=frozen(concat_ids(taken_ids)) if taken_ids else None,
-            magnitude=largest_magnitude(points),
-            statistics={
-                name: _each(lambda *arrays: _gather(arrays, indices), *(part._statistics[name] for part in parts))
-                for name in shared
-            },
-            **by_node,
-        )
+        ids = [None if part.ids is None else part.ids[index] for part, index in zip(parts, indices, strict=True)]
+        return cls._made_of(
+            parts, lambda arrays: _gather(arrays, indices), lambda arrays: _gather(arrays, rows), offsets,
+            _joined_ids(ids),
+        )  # fmt: skip
 
     def _rows_of(self, chosen: Integers) -> Integers:
         """Realizations of some nodes."""
@@ -713,15 +707,6 @@ class Nodes:
         ends = np.cumsum(sizes)
         rows: Integers = np.repeat(self.offsets[chosen] - (ends - sizes), sizes)
         return rows + np.arange(len(rows))
-
-    def _some(self, by_node: Callable[[Array], Array], by_realization: Callable[[Array], Array], **others: Any) -> Self:
-        """Select nodes: functions that index arrays with a row per node and per realization, and other new arrays."""
-        parts = self._parts()
-        given: dict[str, Any] = {name: by_node(parts[name]) for name in ("ids", *_PER_NODE) if parts[name] is not None}
-        if parts["probabilities"] is not None:
-            given["probabilities"] = by_realization(parts["probabilities"])
-        given["statistics"] = {name: _each(by_node, value) for name, value in parts["statistics"].items()}
-        return self._trusted(**parts | others | given)
 
     def scaled(self, factors: ArrayLike) -> Self:
         """Nodes with each feature multiplied by its factor, for example 1 / standard deviation.
@@ -928,10 +913,16 @@ def _certain_parts(points: Array, weights: Any, ids: Any) -> dict[str, Any]:
     }
 
 
-def _joined_offsets(parts: Sequence[Nodes]) -> Array:
-    starts = np.cumsum([0] + [part.n_realizations for part in parts])
-    offsets = [part.offsets[:-1] + start for part, start in zip(parts, starts, strict=False)]
-    return frozen(np.concatenate([*offsets, starts[-1:]]))
+def _joined_ids(ids: Sequence[Array | None]) -> Array | None:
+    """Ids of nodes of one or several parts; None if a part has none."""
+    given = [array for array in ids if array is not None]
+    if len(given) < len(ids):
+        return None
+    return frozen(given[0] if len(given) == 1 else concat_ids(given))
+
+
+def _concatenated(arrays: Sequence[Array]) -> Array:
+    return frozen(np.concatenate(arrays))
 
 
 def _gather(arrays: Sequence[Array], indices: Sequence[Integers]) -> Array:
@@ -944,11 +935,11 @@ def _gather(arrays: Sequence[Array], indices: Sequence[Integers]) -> Array:
     return frozen(out)
 
 
-def _each(function: Callable[..., Any], *values: Any) -> Any:
-    """Apply a function to an array, or to each of a tuple of arrays."""
+def _each(function: Callable[[Sequence[Array]], Array], values: Sequence[Any]) -> Any:
+    """Apply a function to some arrays, or to those at each place of some tuples of arrays."""
     if isinstance(values[0], tuple):
-        return tuple(function(*arrays) for arrays in zip(*values, strict=True))
-    return function(*values)
+        return tuple(function(arrays) for arrays in zip(*values, strict=True))
+    return function(values)
 
 
 def _restore(cls: type[Nodes], parts: dict[str, Any]) -> Nodes:

@@ -17,9 +17,8 @@ from probi.io.options import Options
 from probi.io.recent_ids import RecentIds
 from probi.io.rows import FILE, LeftOut, Rejected, RowErrors, Rows, add_unread, find_row_errors, joined, valid_range
 from probi.nodes import Nodes
-from probi.tables.columns import is_text
+from probi.tables.columns import Columns, is_text
 from probi.tables.to_arrays import (
-    NodeArrays,
     first_rows,
     flatten,
     has_ids,
@@ -28,7 +27,6 @@ from probi.tables.to_arrays import (
     node_starts,
     without_missing,
 )
-from probi.validation import as_floats, check_probabilities, normalized, without_rounding
 
 if TYPE_CHECKING:
     from probi.io.reader import Reader
@@ -142,54 +140,60 @@ class NodeAssembler:
     counts: Counts
     stop: Position | None = None  # start of the first node that is not read
     list_scattered: bool = False  # leave out rows that are not contiguous with their node, instead of an error
-    seen: RecentIds = field(default_factory=RecentIds)
-    fraction: float | None = None
-    id_types: dict[str, str] = field(default_factory=dict)
+    seen: RecentIds | None = None  # of a long table
 
     def __post_init__(self) -> None:
+        self._names = [str(source) for source in self.reader.sources]
+        self._id_types: dict[str, str] = {}
         # A part may begin with another file than the first. The types of text are settled while it is read.
         if not load_format(self.reader.sources[0].format).is_text:
-            self.check_types(self.reader.schema, 0)
+            self._check_types(self.reader.schema, 0)
 
     def batches(self) -> Iterator[Batch]:
         """Yield whole nodes; if there are none, one batch with the counts."""
         columns = self.reader.columns
         # In the other layouts rows of a node are always contiguous.
-        gather = self.reader.options.gather and columns.layout == "long"
-        start = Position() if gather else self.start
+        if self.reader.options.gather and columns.layout == "long":
+            parts = list(self.rows(columns, Position()))
+            if parts:
+                yield from self._gathered(joined(parts), self.start.row)
+            return
+        finish = self._incomplete if columns.layout == "groups" else self._batch
         waiting: list[Rows] = []
+        for new in self.rows(columns, self.start):
+            if waiting and columns.layout == "groups" and waiting[0].file != new.file:
+                yield finish(waiting.pop())
+            rows = joined([*waiting, new])
+            end = self._end_of_whole_nodes(rows)
+            if end:
+                yield self._batch(rows.cut(0, end))
+            waiting = [rows.cut(end, len(rows))] if end < len(rows) else []
+        if waiting:
+            yield finish(waiting.pop())
+
+    def rows(self, columns: Columns, start: Position) -> Iterator[Rows]:
+        """Yield the rows of all files from a position on, and none from the stop on."""
         for file in range(start.file, len(self.reader.sources)):
             if self.stop is not None and Position(file, 0) >= self.stop:
-                break
+                return
             opened = self.reader.opened(file)
-            skip = start.row if file == start.file else 0
-            for chunk in _up_to(opened.chunks(columns, skip), file, self.stop):
-                self.check_types(chunk.table.schema, file)
-                self.fraction = self.reader.fraction(file, chunk.done, opened.total)
-                new = chunk.of_file(file, columns.file, self._names[file])
-                if gather:
-                    waiting.append(new)
-                    continue
-                rows = joined([*waiting, new])
-                end = self._end_of_whole_nodes(rows)
-                if end:
-                    yield self._batch(rows.cut(0, end))
-                waiting = [rows.cut(end, len(rows))] if end < len(rows) else []
-            if columns.layout == "groups" and waiting:
-                yield self._incomplete(waiting.pop())
-        if waiting and gather:
-            yield from self._gathered(joined(waiting), self.start.row)
-        elif waiting:
-            yield self._batch(waiting.pop())
+            for chunk in opened.chunks(columns, start.row if file == start.file else 0):
+                first = int(chunk.where[0])
+                last = self.stop.row if self.stop is not None and self.stop.file == file else first + len(chunk)
+                if last <= first:
+                    return
+                self._check_types(chunk.table.schema, file)
+                fraction = self.reader.fraction(file, chunk.done, opened.total)
+                yield chunk.cut(0, last - first).of_file(file, columns.file, self._names[file], fraction)
 
-    def check_types(self, schema: pa.Schema, file: int) -> None:
+    def _check_types(self, schema: pa.Schema, file: int) -> None:
         """Raise if the ids of a file have another type than those before: one id would become two."""
         for name in self.reader.columns.stored_ids:
             type = schema.field(name).type
             if pa.types.is_null(type):
                 continue
             now = kind_of_id(type)
-            before = self.id_types.setdefault(name, now)
+            before = self._id_types.setdefault(name, now)
             if now != before:
                 raise InputError(
                     f"{self._names[file]} has {now} in column {name!r}, where the files before have {before}. "
@@ -212,10 +216,6 @@ class NodeAssembler:
         if known[-1] - end >= max_rows:
             raise InputError(f"{self._where(rows, end)} begins a node {_too_many(max_rows)}")
         return end if len(rows) - end <= max_rows else len(rows)
-
-    @property
-    def _names(self) -> list[str]:
-        return [str(source) for source in self.reader.sources]
 
     def _gathered(self, rows: Rows, start: int) -> Iterator[Batch]:
         """Group rows by node, nodes in the order of their first rows; positions count in this order."""
@@ -266,10 +266,9 @@ class NodeAssembler:
         )  # fmt: skip
         file, row = divmod(int(rows.where.max()) + 1, FILE)
         rejected = self._count(new, rows, out)
-        seen = self.seen.copy() if self.reader.columns.layout == "long" else None
         return Batch(
-            nodes, kept.where[firsts], Position(file, row), self.counts, rows.where[out.rows], rejected, self.fraction,
-            self._edges(rows), seen,
+            nodes, kept.where[firsts], Position(file, row), self.counts, rows.where[out.rows], rejected, rows.fraction,
+            self._edges(rows), None if self.seen is None else self.seen.copy(),
         )  # fmt: skip
 
     def _count(self, new: Counts, rows: Rows, out: LeftOut) -> tuple[Rejected, ...]:
@@ -317,25 +316,13 @@ class NodeAssembler:
                 raise InputError(f"{name!r} is not in degrees.")
         if not has_ids(rows.table, columns).all():
             raise InputError("An id is missing.")
-        probabilities, n_normalized = self._probabilities(arrays, whole)
-        nodes = Nodes(*arrays._replace(probabilities=probabilities))
+        arrays = arrays.adjusted(whole, options.missing, options.probabilities)
+        nodes, n_normalized = Nodes._counted(*arrays)
         sizes = np.diff(nodes.offsets)
         if len(sizes) and sizes.max() > options.max_node_rows:
             row = int(sizes.argmax()) if columns.layout == "nested" else int(starts[sizes.argmax()])
             raise InputError(f"{self._where(rows, row)} begins a node {_too_many(options.max_node_rows)}")
         return nodes, n_normalized
-
-    def _probabilities(self, arrays: NodeArrays, whole: Integers) -> tuple[Any, int]:
-        offsets = arrays.offsets
-        if arrays.probabilities is None:
-            if self.reader.options.missing != "absent":
-                return None, 0
-            return np.repeat(1.0 / whole, np.diff(offsets)), 0
-        given = as_floats(arrays.probabilities, "probabilities", 1, self.reader.dtype)
-        if self.reader.options.probabilities == "normalize":
-            return normalized(given, offsets), 0
-        probabilities, _, n_normalized = without_rounding(given, offsets, check_probabilities(given, offsets))
-        return probabilities, n_normalized
 
     def _check_contiguous(self, errors: RowErrors, rows: Rows, starts: Integers) -> None:
         """Raise on a node of a long table that was read before, because half of it is used already; or list it."""
@@ -345,6 +332,7 @@ class NodeAssembler:
         named = starts[has_ids(rows.table, columns)[starts]]
         ids = labels(rows.table, columns.ids, named)
         assert ids is not None  # a long table has ids
+        self.seen = RecentIds() if self.seen is None else self.seen
         again = named[self.seen.again(ids)]
         if not len(again):
             return
@@ -390,11 +378,9 @@ class NodeAssembler:
         out = LeftOut(len(rows))
         out.add(np.arange(len(rows)), "at the end of a file, too few for a group", sentence)
         rejected = self._count(Counts(len(rows), incomplete=len(rows)), rows, out)
-        file = int(rows.where[0]) // FILE
         nodes = Nodes(np.empty((0, len(self.reader.columns.features)), self.reader.dtype), None, [0])
-        return Batch(
-            nodes, rows.where[:0], Position(file + 1, 0), self.counts, rows.where, rejected, self.fraction
-        )  # fmt: skip
+        position = Position(rows.file + 1, 0)
+        return Batch(nodes, rows.where[:0], position, self.counts, rows.where, rejected, rows.fraction)
 
     def _where(self, rows: Rows, row: int) -> str:
         """File, row and line, as the start of a sentence."""
@@ -425,17 +411,6 @@ def by_kind(counts: Counts) -> list[str]:
     kinds = sorted(counts.left_out.items(), key=lambda entry: (-entry[1], entry[0]))
     others = [f"{sum(n for _, n in kinds[MAX_KINDS:]):,} for other reasons"] if len(kinds) > MAX_KINDS else []
     return [f"{n:,} {name}" for name, n in kinds[:MAX_KINDS]] + others
-
-
-def _up_to(chunks: Iterator[Rows], file: int, stop: Position | None) -> Iterator[Rows]:
-    """Rows of a file, and none of it from the stop on."""
-    for chunk in chunks:
-        n_left = len(chunk) if stop is None or stop.file != file else stop.row - int(chunk.where[0])
-        if n_left < len(chunk):
-            if n_left > 0:
-                yield chunk.cut(0, n_left)
-            return
-        yield chunk
 
 
 def _too_many(max_rows: int) -> str:

@@ -8,7 +8,7 @@ import csv
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TextIO
 
@@ -189,8 +189,6 @@ def _identity(reader: Reader, file: int) -> dict[str, Any]:
 
 # -- rejected.csv -----------------------------------------------------------------------------------------------------
 
-HEADER = Rejected._fields
-
 
 class Rejects:
     """Appends rows to a file, which is created with the first row: clean input leaves none.
@@ -207,25 +205,19 @@ class Rejects:
         else:
             path.unlink(missing_ok=True)
 
-    def write(self, rows: Iterable[Rejected]) -> None:
+    def write(self, rows: Sequence[Rejected]) -> None:
         """Add rows."""
-        rows = list(rows)
         if not rows:
             return
         try:
-            self._append(rows)
+            if self._file is None:
+                self._file = self.path.open("a", newline="", encoding="utf-8", errors="backslashreplace")
+            writer = csv.writer(self._file, lineterminator="\n")
+            writer.writerows(rows if self.size else [Rejected._fields, *rows])
+            self._file.flush()
+            self.size = self._file.tell()
         except OSError as error:  # ENOSPC names no file
             raise OSError(error.errno, error.strerror, str(self.path)) from error
-
-    def _append(self, rows: list[Rejected]) -> None:
-        if self._file is None:
-            self._file = self.path.open("a", newline="", encoding="utf-8", errors="backslashreplace")
-        writer = csv.writer(self._file, lineterminator="\n")
-        if self.size == 0:
-            writer.writerow(HEADER)
-        writer.writerows(rows)
-        self._file.flush()
-        self.size = self._file.tell()
 
     def flush(self) -> None:
         """Flush to disk."""
@@ -264,19 +256,15 @@ def summarize(
     says so, a checkpoint is written and StoppedError is raised. Only the ``part`` is read, if one is given.
     """
     saved = checkpoint.load() if checkpoint is not None else None
-    position, counts, rejected_size = part.start if part else Position(), Counts(), 0
-    seen: RecentIds | None = None
-    fraction: float | None = None
+    state = saved or Saved(summary, part.start if part else Position(), Counts(), reader.space, 0)
+    summary = state.summary
+    rejected_size = 0 if rejects is None else _rejected_size(rejects, state)
     if saved is not None:
-        summary, position, counts, seen, fraction = (
-            saved.summary, saved.position, saved.counts, saved.seen, saved.fraction
-        )  # fmt: skip
-        reader.resume_with(saved.space, seen)
-        rejected_size = _rejected_size(rejects, saved)
-        on_resume(counts)
+        reader.resume_with(saved.space, saved.seen)
+        on_resume(saved.counts)
     with contextlib.ExitStack() as stack:
         rejected = None if rejects is None else stack.enter_context(Rejects(rejects, rejected_size))
-        batches = reader.batches(position, counts, is_stopped, part.stop if part else None)
+        batches = reader.batches(state.position, state.counts, is_stopped, part.stop if part else None)
         stack.callback(batches.close)  # type: ignore[attr-defined]
 
         def save() -> None:
@@ -285,7 +273,7 @@ def summarize(
             if rejected is not None:
                 rejected.flush()
             size = None if rejected is None else rejected.size
-            checkpoint.save(Saved(summary, position, counts, reader.space, size, seen, fraction))
+            checkpoint.save(replace(state, space=reader.space, rejected_size=size))
 
         stopped = False
         try:
@@ -293,27 +281,25 @@ def summarize(
                 summary.update(batch.nodes)
                 if rejected is not None:
                     rejected.write(batch.rejected)
-                position, counts, fraction = batch.position, batch.counts, batch.fraction
-                seen = batch.seen or seen
+                new = {name: getattr(batch, name) for name in ("position", "counts", "fraction")}
+                state = replace(state, **new, seen=batch.seen or state.seen)
                 on_batch(batch)
                 stopped = is_stopped()
                 if stopped:
                     break
-                if checkpoint is not None and checkpoint.is_due(counts):
+                if checkpoint is not None and checkpoint.is_due(state.counts):
                     save()
         except StoppedWaitingError:
             stopped = True
         save()
         if stopped:
-            raise StoppedError(f"Stopped after {counts.nodes:,} nodes ({counts.rows:,} rows).")
+            raise StoppedError(f"Stopped after {state.counts.nodes:,} nodes ({state.counts.rows:,} rows).")
     summary.about |= {"space": reader.space.to_json(), "reading": reading_of(reader)}
-    return summary, counts
+    return summary, state.counts
 
 
-def _rejected_size(rejects: Path | None, saved: Saved) -> int:
+def _rejected_size(rejects: Path, saved: Saved) -> int:
     """Size of the file of rejected rows at the checkpoint; an error if those rows are gone."""
-    if rejects is None:
-        return 0
     if saved.rejected_size is None:
         if saved.counts.rows > saved.counts.used:
             raise InputError(f"The checkpoint is of a run without {rejects}, which would now lack rows. {SAME_AGAIN}")
@@ -364,7 +350,9 @@ class Tally:
         if len(self.centers) > 1:
             self._add_between(names, nearest)
         self.n_nodes += len(nodes)
-        return {column.name + suffix: column.values(nearest) for column in assignment_columns(len(self.centers))}
+        columns = [name for name, _ in assignment_columns(len(self.centers), suffix)]
+        values: list[Any] = list(nearest)
+        return dict(zip(columns, values, strict=False))
 
     def _add_between(self, names: Callable[[int], str], two_nearest: TwoNearest) -> None:
         nearest, own, other, to_other = two_nearest

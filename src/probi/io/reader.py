@@ -348,23 +348,17 @@ class Reader:
     def _in_space(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         """Transform the nodes; to estimate scales, the first batches wait until there are enough."""
         waiting: list[Batch] = []
-        n_waiting = 0
         for batch in batches:
-            if self._scale_to_estimate != "none":
-                waiting.append(batch)
-                n_waiting += batch.nodes.n_realizations
-                if n_waiting < N_ESTIMATED:
-                    continue
-                yield from self._estimated(waiting)
+            waiting.append(batch)
+            n_waiting = sum(some.nodes.n_realizations for some in waiting)
+            if self._scale_to_estimate == "none" or n_waiting >= N_ESTIMATED:
+                yield from self._transformed(waiting)
                 waiting = []
-            else:
-                yield replace(batch, nodes=self.space.nodes(batch.nodes))
-        if waiting:
-            yield from self._estimated(waiting)
+        yield from self._transformed(waiting)
 
-    def _estimated(self, batches: list[Batch]) -> Iterator[Batch]:
+    def _transformed(self, batches: list[Batch]) -> Iterator[Batch]:
         points = [batch.nodes.points for batch in batches if len(batch.nodes)]
-        if points:
+        if self._scale_to_estimate != "none" and points:
             self.space = self.space.scaled_by(self._scale_to_estimate, np.concatenate(points)[:N_ESTIMATED])
             self._scale_to_estimate = "none"
         for batch in batches:

@@ -52,7 +52,8 @@ class Rows:
     where: Integers  # (n_rows,) file * FILE + row, from 0 on
     lines: Integers  # (n_rows,) line in a file of text, from 1 on; 0 in other files
     unread: pa.Table | None = None
-    done: int = 0  # how far in its file the last row is, in bytes, rows or batches
+    done: int = 0  # how far in its file the last row is, in bytes, rows or batches,
+    fraction: float | None = None  # and in all files
 
     @classmethod
     def starting_at(
@@ -62,12 +63,17 @@ class Rows:
         lines = np.broadcast_to(np.int64(0), table.num_rows) if lines is None else lines
         return cls(table, np.arange(row, row + table.num_rows), lines, unread, done)
 
-    def of_file(self, file: int, column: str | None, name: str) -> "Rows":
+    @property
+    def file(self) -> int:
+        """Number of the file of the first row."""
+        return int(self.where[0]) // FILE
+
+    def of_file(self, file: int, column: str | None, name: str, fraction: float | None) -> "Rows":
         """The same rows with the number of their file, whose name is added as a column if one is given."""
         table = self.table
         if column is not None:
             table = table.add_column(0, column, pa.repeat(name, table.num_rows))
-        return replace(self, table=table, where=self.where + file * FILE)
+        return replace(self, table=table, where=self.where + file * FILE, fraction=fraction)
 
     def __len__(self) -> int:
         return len(self.where)
@@ -84,7 +90,7 @@ class Rows:
         unread = None if self.unread is None else choose(self.unread)
         if unread is not None and all(column.null_count == len(column) for column in unread.columns):
             unread = None
-        return Rows(choose(self.table), self.where[index], self.lines[index], unread, self.done)
+        return Rows(choose(self.table), self.where[index], self.lines[index], unread, self.done, self.fraction)
 
     def rejected(self, row: int, kind: str, reason: str, names: Sequence[str]) -> Rejected:
         """A row of this table with the reason why it is left out."""
@@ -113,6 +119,7 @@ def joined(parts: Sequence[Rows]) -> Rows:
         np.concatenate([part.where for part in parts]),
         np.concatenate([part.lines for part in parts]),
         unread,
+        fraction=parts[-1].fraction,
     )
 
 

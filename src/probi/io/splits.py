@@ -1,6 +1,5 @@
 """Split files into parts for parallel workers: about equal in bytes, and no node in two of them."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -81,7 +80,7 @@ def _back(reader: Reader, boundary: Position, n_rows: int) -> Position:
 def _first_node(reader: Reader, ids: Columns, start: Position, boundary: Position) -> Position | None:
     """Where the first node at or after a boundary begins; None if no row from start to boundary has an id."""
     rows: Rows | None = None
-    for more in _rows(reader, ids, start):
+    for more in NodeAssembler(reader, start, Counts()).rows(ids, start):
         rows = more if rows is None else joined([rows, more])
         first = np.searchsorted(rows.where, boundary.file * FILE + boundary.row)
         known = has_ids(rows.table, ids)
@@ -93,11 +92,3 @@ def _first_node(reader: Reader, ids: Columns, start: Position, boundary: Positio
         if len(starts):
             return Position(*divmod(int(rows.where[starts[0]]), FILE))
     return Position(len(reader.sources), 0)
-
-
-def _rows(reader: Reader, columns: Columns, start: Position) -> Iterator[Rows]:
-    kinds = NodeAssembler(reader, start, Counts())
-    for file in range(start.file, len(reader.sources)):
-        for chunk in reader.opened(file).chunks(columns, start.row if file == start.file else 0):
-            kinds.check_types(chunk.table.schema, file)
-            yield chunk.of_file(file, columns.file, str(reader.sources[file]))

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,6 @@ from probi.io.node_assembler import Batch
 from probi.io.rows import FILE
 from probi.io.transform import Transform
 from probi.nodes import Nodes
-from probi.objective import TwoNearest
 from probi.solver.result import Result
 from probi.tables.columns import Columns
 from probi.tables.convert import id_columns, to_table
@@ -31,8 +30,15 @@ CENTER_COLUMNS = ("n_clusters", "cluster", "cluster_mass", "cluster_cost", "clus
 # -- centers ----------------------------------------------------------------------------------------------------------
 
 
-def centers_table(results: Sequence[Result], space: Transform, reading: Mapping[str, Any] | None) -> pa.Table:
-    """A row per center, in original units; metadata: exact coordinates, the transform, and how files were read."""
+def write_centers(
+    folder: Path, results: Sequence[Result], space: Transform, reading: Mapping[str, Any] | None = None
+) -> None:
+    """Write centers.parquet and centers.csv, with a row per center, in original units.
+
+    Metadata of the first: exact coordinates, the transform, and how files were read.
+    """
+    import pyarrow.csv as pacsv
+
     columns: dict[str, Any] = {
         "n_clusters": np.concatenate([np.full(len(r.centers), len(r.centers)) for r in results]),
         "cluster": np.concatenate([np.arange(len(r.centers)) for r in results]),
@@ -45,16 +51,7 @@ def centers_table(results: Sequence[Result], space: Transform, reading: Mapping[
         raise InputError(f"A feature has one of the names {', '.join(CENTER_COLUMNS)}. Give it another one.")
     coordinates = [result.centers.tolist() for result in results]
     about = {"space": space.to_json(), "coordinates": coordinates, "reading": reading}
-    return pa.table(columns).replace_schema_metadata({"probi": json.dumps(about)})
-
-
-def write_centers(
-    folder: Path, results: Sequence[Result], space: Transform, reading: Mapping[str, Any] | None = None
-) -> None:
-    """Write centers.parquet and centers.csv."""
-    import pyarrow.csv as pacsv
-
-    table = centers_table(results, space, reading)
+    table = pa.table(columns).replace_schema_metadata({"probi": json.dumps(about)})
     write_table(folder / "centers.parquet", table)
     with replacing(folder / "centers.csv") as path:
         pacsv.write_csv(table, path)
@@ -188,27 +185,16 @@ def _has_file(n_files: int, file: str | None) -> bool:
     return n_files > 1 or file is not None
 
 
-class AssignmentColumn(NamedTuple):
-    """A column of an assignment, for each set of centers: its type, what it holds, and how many centers it needs."""
-
-    name: str
-    type: pa.DataType
-    values: Callable[[TwoNearest], Array]
-    min_centers: int = 1
-
-
-# In the order in which they are written.
+# Columns of an assignment for each set of centers, and their types: what TwoNearest holds, in its order.
 ASSIGNMENT_COLUMNS = (
-    AssignmentColumn("cluster", pa.int32(), lambda nearest: nearest.labels),
-    AssignmentColumn("expected_distance", pa.float64(), lambda nearest: nearest.distances),
-    AssignmentColumn("next_cluster", pa.int32(), lambda nearest: nearest.next_labels, min_centers=2),
-    AssignmentColumn("next_distance", pa.float64(), lambda nearest: nearest.next_distances, min_centers=2),
-)
+    ("cluster", pa.int32()), ("expected_distance", pa.float64()),
+    ("next_cluster", pa.int32()), ("next_distance", pa.float64()),
+)  # fmt: skip
 
 
-def assignment_columns(n_centers: int) -> list[AssignmentColumn]:
-    """Columns of the assignment to so many centers."""
-    return [column for column in ASSIGNMENT_COLUMNS if n_centers >= column.min_centers]
+def assignment_columns(n_centers: int, suffix: str) -> list[tuple[str, pa.DataType]]:
+    """Columns of the assignment to so many centers; a single one has no next."""
+    return [(name + suffix, type) for name, type in ASSIGNMENT_COLUMNS[: 4 if n_centers > 1 else 2]]
 
 
 def empty_assignment_table(schema: pa.Schema, columns: Columns, ks: Sequence[int], n_files: int) -> pa.Table:
@@ -217,8 +203,7 @@ def empty_assignment_table(schema: pa.Schema, columns: Columns, ks: Sequence[int
     fields.append(("row", pa.int64()))
     fields += [(_id_column(name), label_type(schema.field(name).type)) for name in columns.stored_ids]
     for k in ks:
-        suffix = f"_{k}" if len(ks) > 1 else ""
-        fields += [(column.name + suffix, column.type) for column in assignment_columns(k)]
+        fields += assignment_columns(k, f"_{k}" if len(ks) > 1 else "")
     return pa.schema(fields).empty_table()
 
 
@@ -256,10 +241,10 @@ def write_nodes(
     """
     format = nodes_format(path)
     n_nodes = 0
-
-    def tables() -> Iterator[pa.Table]:
-        nonlocal n_nodes
-        for nodes in batches:
+    with replacing(path) as temporary, contextlib.closing(OutputFile(format, temporary, path.name)) as file:
+        if format.write_nodes is not None:
+            n_nodes = format.write_nodes(temporary, batches, layout)
+        for nodes in batches if format.write_nodes is None else ():
             table = to_table(nodes, layout, features)
             if weighted and layout != "groups" and "weight" not in table.column_names:
                 # All of them are 1 in this batch; all batches must have the same columns.
@@ -269,15 +254,7 @@ def write_nodes(
             elif nodes.ids is not None and nodes.ids.dtype.names is None and "id" in table.column_names:
                 table = table.rename_columns({"id": id_name})
             n_nodes += len(nodes)
-            yield table
-
-    with replacing(path) as temporary:
-        if format.write_nodes is not None:
-            n_nodes = format.write_nodes(temporary, batches, layout)
-        else:
-            with contextlib.closing(OutputFile(format, temporary, path.name)) as file:
-                for table in tables():
-                    file.write(table)
+            file.write(table)
         if n_nodes == 0:
             raise InputError("There are no nodes to write.")
     return n_nodes

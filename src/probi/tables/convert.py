@@ -23,7 +23,6 @@ from probi.tables.to_arrays import (
     one_chunk,
     without_missing,
 )
-from probi.validation import as_floats, normalized
 
 if TYPE_CHECKING:
     from probi.nodes import Nodes
@@ -67,15 +66,11 @@ def arrays_of(
         arrow = arrow.take(pa.array(np.argsort(first_rows(arrow, columns.ids), kind="stable")))
     arrow, starts, whole = _without_missing(arrow, columns, missing)
     arrays = flatten(arrow, columns, starts=starts)
-    if probabilities == "normalize":
-        if arrays.probabilities is None:
-            raise InputError("There is no column of probabilities to normalize. Name it: probability.")
-        given = as_floats(arrays.probabilities, "probabilities", 1, arrays.points.dtype)
-        arrays = arrays._replace(probabilities=normalized(given, arrays.offsets))
-    elif probabilities != "keep":
+    if probabilities == "normalize" and arrays.probabilities is None:
+        raise InputError("There is no column of probabilities to normalize. Name it: probability.")
+    if probabilities not in ("keep", "normalize"):
         raise InputError(f"probabilities is {probabilities!r}, but must be one of keep, normalize.")
-    if missing == "absent" and arrays.probabilities is None:
-        arrays = arrays._replace(probabilities=np.repeat(1.0 / whole, np.diff(arrays.offsets)))
+    arrays = arrays.adjusted(whole, missing, probabilities)
     if columns.layout == "long":
         check_contiguous(arrays.ids)
     return arrays

@@ -10,6 +10,7 @@ import pyarrow.types as kind
 from probi._types import Array, Integers, Mask
 from probi.errors import InputError
 from probi.tables.columns import Columns, is_list, is_text
+from probi.validation import as_floats, normalized
 
 
 class NodeArrays(NamedTuple):
@@ -20,6 +21,18 @@ class NodeArrays(NamedTuple):
     offsets: Array  # (n_nodes + 1,)
     weights: Array | None  # (n_nodes,)
     ids: Array | None  # (n_nodes,)
+
+    def adjusted(self, whole: Integers, missing: str, probabilities: str) -> "NodeArrays":
+        """The same with other probabilities, as the options of :func:`probi.io.read` say.
+
+        ``whole`` are the numbers of realizations that the nodes had before some were left out.
+        """
+        if self.probabilities is None and missing == "absent":
+            return self._replace(probabilities=np.repeat(1.0 / whole, np.diff(self.offsets)))
+        if self.probabilities is None or probabilities != "normalize":
+            return self
+        given = as_floats(self.probabilities, "probabilities", 1, self.points.dtype)
+        return self._replace(probabilities=normalized(given, self.offsets))
 
 
 def flatten(table: pa.Table, columns: Columns, dtype: Any = None, starts: Array | None = None) -> NodeArrays:

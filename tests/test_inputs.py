@@ -11,8 +11,8 @@ from numpy.testing import assert_array_equal
 
 import probi
 from probi import PROBI, InputError, InputWarning, Nodes, PLloyd
-from probi._inputs import as_nodes
 from probi.coreset.lss import lss_coreset
+from probi.nodes import as_nodes
 
 X2 = np.array([[0.0, 0.0], [0.0, 1.0], [9.0, 9.0], [9.0, 8.0]])
 X3 = np.stack([X2, X2 + 0.5], axis=1)

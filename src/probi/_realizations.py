@@ -1,4 +1,4 @@
-"""Flat arrays of nodes that are given as lists of arrays, as a matrix of probabilities, or as Gaussians."""
+"""Flat arrays of nodes given as an array, as lists of arrays, as a matrix of probabilities, or as Gaussians."""
 
 import math
 from collections.abc import Sequence
@@ -12,6 +12,23 @@ from probi._random import generator
 from probi._types import Array
 from probi.errors import InputError
 from probi.validation import as_array, as_floats
+
+
+def of_dense(points: Array, probabilities: Any) -> tuple[Array, Array | None, Array]:
+    """Points, probabilities and offsets of nodes with equally many realizations: (n, m, d), and (n, m) or None."""
+    n_nodes, n_each, n_features = points.shape
+    if n_features == 0 or (n_nodes and n_each == 0):
+        raise InputError(
+            f"X has shape {points.shape}: its nodes have no {'realization' if n_features else 'features'}."
+        )
+    if probabilities is not None:
+        probabilities = as_floats(probabilities, "probabilities", 2, points.dtype)
+        if probabilities.shape != (n_nodes, n_each):
+            raise InputError(
+                f"probabilities must have shape {(n_nodes, n_each)} to match X, got {probabilities.shape}."
+            )
+        probabilities = probabilities.reshape(-1)
+    return points.reshape(-1, n_features), probabilities, np.arange(n_nodes + 1) * n_each
 
 
 def of_lists(X: Sequence[Any], probabilities: Sequence[Any] | None) -> tuple[Array, Array | None, Array]:

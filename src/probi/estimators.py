@@ -13,11 +13,10 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from probi import _parallel
-from probi._inputs import as_nodes, holds_realizations
 from probi._random import seed_of
 from probi._types import Array, Labels
 from probi.errors import InputError
-from probi.nodes import Nodes
+from probi.nodes import Nodes, as_nodes, holds_realizations
 from probi.objective import assign, expected_cost, expected_distances
 from probi.solver.options import SolveOptions
 from probi.solver.progress import Progress

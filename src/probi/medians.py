@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from probi import _parallel
-from probi._inputs import as_nodes
 from probi._kernels import medians as kernels
 from probi._kernels import pull
 from probi._types import Array, Floats, Mask
 from probi.errors import InputError, SolverWarning
-from probi.nodes import GRAIN, Nodes
+from probi.nodes import GRAIN, Nodes, as_nodes
 from probi.validation import constant, frozen
 
 # Nodes with more coordinates than this are shared by all threads, so that no thread waits for another.

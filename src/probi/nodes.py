@@ -14,25 +14,26 @@ from probi import _notes, _parallel
 from probi._kernels import pull
 from probi._notes import counted
 from probi._random import seed_of
-from probi._realizations import of_gaussians, of_lists, of_matrix
+from probi._realizations import of_dense, of_gaussians, of_lists, of_matrix
 from probi._types import Array, Floats, Integers
 from probi.errors import InputError, InputWarning
 from probi.thinning import Thinned, ThinningBounds, allowed_realizations, thin
 from probi.validation import (
+    NodeParts,
+    as_array,
     as_floats,
-    as_ids,
     as_index,
     as_weights,
-    check_offsets,
+    certain_parts,
+    check_array_like,
     check_points,
-    check_probabilities,
+    checked_parts,
     concat_ids,
     constant,
-    equal_probabilities,
     frozen,
+    is_list_of_arrays,
     largest_magnitude,
     warn_of_rounding,
-    without_rounding,
 )
 
 # Coordinates per task of a thread: enough to hide the overhead of a kernel call, few enough to share the work.
@@ -41,11 +42,6 @@ GRAIN = 1 << 18
 # With at least this many realizations per node, and this many times more than nodes, the axes of an array were perhaps
 # swapped: draws or members first.
 MANY_REALIZATIONS, FEW_NODES = 1000, 20
-
-
-# The last four are made when they are asked for if they hold nothing but ones, or the offsets of certain nodes: one
-# read of many points takes less time than to write these.
-_PARTS = ("points", "ids", "magnitude", "weights", "total_probabilities", "probabilities", "offsets")
 
 
 class Nodes:
@@ -100,60 +96,36 @@ class Nodes:
         weights: ArrayLike | None = None,
         ids: ArrayLike | None = None,
     ) -> None:
-        n_rounded = self._check_and_set(points, probabilities, offsets, weights, ids)
+        parts, n_rounded = checked_parts(points, probabilities, offsets, weights, ids)
+        self._set(parts)
         if n_rounded:
             warn_of_rounding(n_rounded, len(self))
 
-    @classmethod
-    def _counted(cls, *arrays: Any) -> tuple[Self, int]:
-        """Make nodes of the arguments of the class; also return for how many rounding put the probabilities above 1."""
-        nodes = cls.__new__(cls)
-        return nodes, nodes._check_and_set(*arrays)
-
-    def _check_and_set(self, points: Any, probabilities: Any, offsets: Any, weights: Any, ids: Any) -> int:
-        """Return for how many nodes rounding put the probabilities above 1."""
-        points = frozen(as_floats(points, "points", 2))
-        offsets = frozen(check_offsets(offsets, len(points)))
-        if probabilities is None and len(offsets) - 1 == len(points):
-            self._set(**_certain_parts(points, weights, ids))
-            return 0
-        probabilities = (
-            equal_probabilities(offsets, points.dtype)
-            if probabilities is None
-            else as_floats(probabilities, "probabilities", 1, points.dtype)
-        )
-        n_nodes = len(offsets) - 1
-        totals = check_probabilities(probabilities, offsets)
-        probabilities, totals, n_rounded = without_rounding(probabilities, offsets, totals)
-        self._set(
-            points=points,
-            probabilities=frozen(probabilities),
-            offsets=offsets,
-            magnitude=check_points(points, offsets),
-            weights=as_weights(weights, n_nodes),
-            ids=as_ids(ids, n_nodes),
-            total_probabilities=frozen(totals),
-            statistics={},
-        )
-        return n_rounded
-
-    def _set(self, **parts: Any) -> Self:
-        for name in _PARTS:
-            if parts[name] is not None or name == "ids":
-                setattr(self, name, parts[name])
-        self._n_nodes = len(self.points) if parts["offsets"] is None else len(parts["offsets"]) - 1
-        # Arrays with one row per node, or tuples of them, by name: they are sliced together with the nodes.
-        self._statistics: dict[str, Any] = parts["statistics"]
+    def _set(self, parts: NodeParts) -> Self:
+        given = {name: value for name, value in parts._asdict().items() if value is not None or name == "ids"}
+        self._statistics: dict[str, Any] = given.pop("statistics")
+        self._n_nodes = len(parts.points) if parts.offsets is None else len(parts.offsets) - 1
         self._lock = _parallel.Lock()
+        self.__dict__ |= given
         return self
 
     @classmethod
     def _trusted(cls, **parts: Any) -> Self:
-        """Make nodes from checked, frozen arrays; None in place of ones, and of the offsets of certain nodes."""
-        return cls.__new__(cls)._set(**parts)
+        """Make nodes from the parts of others, some of them replaced."""
+        return cls.__new__(cls)._set(NodeParts(**parts))
+
+    @classmethod
+    def _counted(cls, *arrays: Any) -> tuple[Self, int]:
+        """Make nodes of the arguments of the class; also return for how many rounding put the probabilities above 1."""
+        parts, n_rounded = checked_parts(*arrays)
+        return cls.__new__(cls)._set(parts), n_rounded
 
     def _parts(self) -> dict[str, Any]:
-        return {name: self.__dict__.get(name) for name in _PARTS} | {"statistics": dict(self._statistics)}
+        """Values of NodeParts by name."""
+        return {name: self.__dict__.get(name) for name in NodeParts._fields} | {"statistics": dict(self._statistics)}
+
+    # What holds nothing but ones, and the offsets of certain nodes, are made when they are asked for: one read of many
+    # points takes less time than to write these.
 
     @cached_property
     def probabilities(self) -> Array:
@@ -199,7 +171,7 @@ class Nodes:
         >>> probi.Nodes.from_points([[0.0, 0.0], [3.0, 4.0]])
         Nodes(2 nodes, 2 realizations (1 per node), 2 features, float64, mass 2)
         """
-        return cls._trusted(**_certain_parts(frozen(as_floats(X, "X", 2)), weights, ids))
+        return cls.__new__(cls)._set(certain_parts(frozen(as_floats(X, "X", 2)), weights, ids))
 
     @classmethod
     def from_groups(cls, X: ArrayLike, size: int = 10) -> Self:
@@ -275,23 +247,7 @@ class Nodes:
                 "silence this warning.",
                 InputWarning,
             )
-        return cls._of_dense(points, probabilities, weights, ids)
-
-    @classmethod
-    def _of_dense(cls, points: Array, probabilities: Any, weights: Any, ids: Any) -> Self:
-        n_nodes, n_each, n_features = points.shape
-        if n_features == 0 or (n_nodes and n_each == 0):
-            raise InputError(
-                f"X has shape {points.shape}: its nodes have no {'realization' if n_features else 'features'}."
-            )
-        if probabilities is not None:
-            probabilities = as_floats(probabilities, "probabilities", 2, points.dtype)
-            if probabilities.shape != (n_nodes, n_each):
-                raise InputError(
-                    f"probabilities must have shape {(n_nodes, n_each)} to match X, got {probabilities.shape}."
-                )
-            probabilities = probabilities.reshape(-1)
-        return cls(points.reshape(-1, n_features), probabilities, np.arange(n_nodes + 1) * n_each, weights, ids)
+        return cls(*of_dense(points, probabilities), weights, ids)
 
     @classmethod
     def from_list(
@@ -396,8 +352,8 @@ class Nodes:
                [-3.19,  0.  ],
                [ 0.  , -1.6 ]])
         """
-        points, probabilities = of_gaussians(as_floats(means, "means", 2), covariances, n, random_state)
-        return cls._of_dense(points, probabilities, weights, ids)
+        dense = of_gaussians(as_floats(means, "means", 2), covariances, n, random_state)
+        return cls(*of_dense(*dense), weights, ids)
 
     @classmethod
     def from_table(
@@ -468,11 +424,8 @@ class Nodes:
         """
         from probi.tables.convert import arrays_of
 
-        return cls(
-            *arrays_of(
-                table, layout, features, id, probability, weight, group_size, probabilities, missing, gather
-            )
-        )  # fmt: skip
+        roles = {"features": features, "id": id, "probability": probability, "weight": weight, "group_size": group_size}
+        return cls(*arrays_of(table, layout, probabilities, missing, gather, **roles))
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
@@ -900,19 +853,6 @@ class Nodes:
         return _notes.html_table(repr(self), rows, header)
 
 
-def _certain_parts(points: Array, weights: Any, ids: Any) -> dict[str, Any]:
-    """Parts of nodes with one realization each, which is certain."""
-    n_nodes = len(points)
-    return {
-        "points": points,
-        "weights": None if weights is None else as_weights(weights, n_nodes),
-        "ids": as_ids(ids, n_nodes),
-        "magnitude": check_points(points),
-        "statistics": {},
-        **dict.fromkeys(("probabilities", "offsets", "total_probabilities")),
-    }
-
-
 def _joined_ids(ids: Sequence[Array | None]) -> Array | None:
     """Ids of nodes of one or several parts; None if a part has none."""
     given = [array for array in ids if array is not None]
@@ -946,3 +886,29 @@ def _restore(cls: type[Nodes], parts: dict[str, Any]) -> Nodes:
     return cls._trusted(
         **{name: frozen(value) if isinstance(value, np.ndarray) else value for name, value in parts.items()}
     )
+
+
+# -- what users give as nodes -----------------------------------------------------------------------------------------
+
+
+def as_nodes(X: Any) -> Nodes:
+    """Nodes as they are; arrays and lists of arrays by their shape; otherwise an error that names the right call."""
+    if isinstance(X, Nodes):
+        return X
+    check_array_like(X)
+    if is_list_of_arrays(X):
+        return Nodes.from_list(X)
+    array = as_array(X, "X")
+    if array.ndim == 2:
+        return Nodes.from_points(array)
+    if array.ndim == 3:
+        return Nodes.from_dense(array)
+    advice = "Nodes are (n, d) for points, (n, m, d) for m realizations each, or a list of arrays of shape (m, d)."
+    if array.ndim == 1:
+        advice = "Give X.reshape(-1, 1) for points with one feature, or X.reshape(1, -1) for one point."
+    raise InputError(f"X has shape {array.shape}. {advice}")
+
+
+def holds_realizations(X: Any) -> bool:
+    """Whether X may have several points per node: Nodes, a 3-D array or a list of 2-D arrays."""
+    return isinstance(X, Nodes) or getattr(X, "ndim", 0) == 3 or is_list_of_arrays(X)

@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from probi import _parallel
-from probi._inputs import as_nodes
 from probi._kernels import assignment as assignment_kernels
 from probi._kernels import candidates, geometry
 from probi._notes import counted
 from probi._types import Floats, Integers, Labels
 from probi.errors import InputError
-from probi.nodes import Nodes
+from probi.nodes import Nodes, as_nodes
 from probi.validation import as_floats, check_points, frozen
 
 # Coordinates of all nodes times the number of centers, in a problem for which all distances are computed.

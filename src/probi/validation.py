@@ -65,6 +65,24 @@ def check_share(name: str, value: Any) -> None:
         raise InputError(f"{name} is {value!r}, but must lie between 0 and 1, and not below {LEAST_SHARE}.")
 
 
+# How to treat rows that lack a value.
+MISSING = ("error", "skip-row", "skip-node", "absent")
+
+
+def check_missing(missing: str, probabilities: str) -> None:
+    """Raise on an unknown option of how to read tables, and on two that contradict each other."""
+    if missing not in MISSING:
+        raise InputError(f"missing is {missing!r}, but must be one of {', '.join(MISSING)}.")
+    if missing == "absent" and probabilities == "normalize":
+        raise InputError(
+            "missing 'absent' and probabilities 'normalize' do not go together: the first takes probability away, the "
+            "second puts it back. Use missing 'skip-row'."
+        )
+
+
+# -- arrays -----------------------------------------------------------------------------------------------------------
+
+
 def frozen(array: Array) -> Array:
     """Return a read-only view in C order (a copy only if it was not); the caller's own array stays writable."""
     view = np.ascontiguousarray(array).view()
@@ -112,6 +130,80 @@ def as_floats(values: Any, name: str, n_dimensions: int, dtype: Any = None) -> A
         dtype = np.float32 if array.dtype.kind == "f" and array.dtype.itemsize <= 4 else np.float64
     with np.errstate(over="ignore"):
         return array.astype(dtype, copy=False)
+
+
+def check_array_like(X: Any) -> None:
+    """Raise on what is neither an array nor a list, with the call that makes nodes of it."""
+    name = type(X).__name__
+    if hasattr(X, "coreset"):
+        raise InputError(
+            f"A {name} has no nodes any more: solve it, ask its evaluate(centers), or take its coreset() as nodes."
+        )
+    if hasattr(X, "columns") or hasattr(X, "schema"):
+        raise InputError(
+            f"X is a {name}: Nodes.from_table(X) makes nodes of it. If all columns are coordinates of certain nodes, "
+            "give them as an array."
+        )
+    if hasattr(X, "toarray"):
+        raise InputError(
+            f"X is a sparse {name}. Give X.toarray(), or, for probabilities, Nodes.from_matrix(points, X)."
+        )
+    if not (hasattr(X, "__array__") or hasattr(X, "__array_interface__") or isinstance(X, (list, tuple))):
+        raise InputError(
+            f"Expected Nodes, an array of shape (n, d) or (n, m, d), or a list of arrays of shape (m, d), not {name}."
+        )
+
+
+def is_list_of_arrays(X: Any) -> bool:
+    """Whether X is a list of 2-D arrays, or an array of them."""
+    if isinstance(X, np.ndarray):
+        X = X.tolist() if X.dtype == object and X.ndim == 1 else ()
+    if not isinstance(X, (list, tuple)) or len(X) == 0:
+        return False
+    try:
+        return np.ndim(X[0]) == 2
+    except ValueError:  # ragged, and the error about it names what it is a part of
+        return False
+
+
+# -- nodes ------------------------------------------------------------------------------------------------------------
+
+
+class NodeParts(NamedTuple):
+    """What Nodes hold: checked, frozen arrays; None in place of ones, and of the offsets of certain nodes."""
+
+    points: Array  # (n_realizations, n_features) float32 or float64
+    probabilities: Array | None  # (n_realizations,)
+    offsets: Array | None  # (n_nodes + 1,)
+    weights: Array | None  # (n_nodes,)
+    ids: Array | None  # (n_nodes,)
+    total_probabilities: Array | None  # (n_nodes,)
+    magnitude: float  # at least the largest absolute coordinate
+    # Arrays with one row per node, or tuples of them, by name: they are sliced together with the nodes.
+    statistics: dict[str, Any]
+
+
+def certain_parts(points: Array, weights: Any, ids: Any) -> NodeParts:
+    """Parts of nodes with one realization each, which is certain."""
+    magnitude, n_nodes = check_points(points), len(points)
+    given = None if weights is None else as_weights(weights, n_nodes)
+    return NodeParts(points, None, None, given, as_ids(ids, n_nodes), None, magnitude, {})
+
+
+def checked_parts(points: Any, probabilities: Any, offsets: Any, weights: Any, ids: Any) -> tuple[NodeParts, int]:
+    """Parts of nodes, and for how many of these rounding put the probabilities above 1."""
+    points = frozen(as_floats(points, "points", 2))
+    offsets = frozen(check_offsets(offsets, len(points)))
+    n_nodes = len(offsets) - 1
+    if probabilities is None and n_nodes == len(points):
+        return certain_parts(points, weights, ids), 0
+    if probabilities is None:
+        probabilities = equal_probabilities(offsets, points.dtype)
+    probabilities = as_floats(probabilities, "probabilities", 1, points.dtype)
+    totals = check_probabilities(probabilities, offsets)
+    probabilities, totals, n_rounded = without_rounding(probabilities, offsets, totals)
+    magnitude, weights, ids = check_points(points, offsets), as_weights(weights, n_nodes), as_ids(ids, n_nodes)
+    return NodeParts(points, frozen(probabilities), offsets, weights, ids, frozen(totals), magnitude, {}), n_rounded
 
 
 def check_points(points: Array, offsets: Array | None = None, each: str = "Node") -> float:

@@ -16,14 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from probi import _parallel
-from probi._inputs import as_nodes
 from probi._kernels import geometry
 from probi._random import generator
 from probi._types import Array, Floats, Integers
 from probi.coreset.paper import buckets, draws, kumar_medians, rings_of
 from probi.coreset.preset import Preset, Retained, concat_nonempty
 from probi.errors import InputError, SolverWarning
-from probi.nodes import Nodes
+from probi.nodes import Nodes, as_nodes
 from probi.objective import Assignment
 from probi.solver.problem import Problem, draw
 from probi.solver.seeding import seed

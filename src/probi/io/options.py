@@ -1,11 +1,11 @@
 """How to read: the options of :func:`probi.io.read`, and those that repeat how an earlier run read its files."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from probi.errors import InputError
-from probi.tables import ID_NAMES, Given, check_missing
+from probi.tables import ID_NAMES, Given
 
 if TYPE_CHECKING:
     from probi.io.reader import Reader
@@ -44,6 +44,8 @@ class Options:
     max_node_rows: int = MAX_NODE_ROWS
 
     def __post_init__(self) -> None:
+        from probi.validation import check_missing  # needs NumPy, which the help does without
+
         check_missing(self.missing, self.probabilities)
         for name, value, known in (
             ("on_bad", self.on_bad, ON_BAD),
@@ -62,7 +64,7 @@ class Options:
             raise InputError(f"dtype is {self.dtype!r}, but must be float32 or float64.")
 
 
-DEFAULTS = asdict(Options())
+DEFAULTS = {option.name: option.default for option in fields(Options)}
 
 
 # -- as an earlier run -------------------------------------------------------------------------------------------------

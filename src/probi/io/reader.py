@@ -23,8 +23,7 @@ from probi.io.rows import FILE
 from probi.io.transform import N_ESTIMATED, SCALES, Transform, read_scale
 from probi.nodes import Nodes
 from probi.tables.columns import Columns, choose_columns, innermost, is_list, is_number, is_text
-from probi.tables.convert import check_inferred_points, repeated_id
-from probi.tables.to_arrays import float_dtype
+from probi.tables.to_arrays import check_inferred_points, float_dtype, repeated_id
 from probi.validation import warn_of_rounding
 
 # Files opened concurrently to compare their columns: on a remote file system this is mostly waiting.

@@ -20,8 +20,8 @@ from probi.io.transform import Transform
 from probi.nodes import Nodes
 from probi.solver.result import Result
 from probi.tables.columns import Columns
-from probi.tables.convert import id_columns, to_table
-from probi.tables.to_arrays import label_type
+from probi.tables.convert import to_table
+from probi.tables.to_arrays import id_columns, label_type
 
 # Columns of centers.parquet that are not features.
 CENTER_COLUMNS = ("n_clusters", "cluster", "cluster_mass", "cluster_cost", "cluster_spread")

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from probi._inputs import as_nodes
 from probi._notes import counted
 from probi._types import Array, Floats, Integers, Labels
 from probi.errors import InputError
-from probi.nodes import Nodes
+from probi.nodes import Nodes, as_nodes
 from probi.objective import assign, check_centers
 from probi.solver.result import Result
 

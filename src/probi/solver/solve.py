@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from probi import _parallel
-from probi._inputs import as_nodes
 from probi._notes import rounded
 from probi._random import generator
 from probi._types import Floats, Labels
 from probi.errors import InputError, SolverWarning
 from probi.medians import SPREAD_TOL, certified_medians
-from probi.nodes import Nodes
+from probi.nodes import Nodes, as_nodes
 from probi.objective import Assignment, total_cost
 from probi.solver.lloyd import Lloyd, descend, p_lloyd
 from probi.solver.local_search import (

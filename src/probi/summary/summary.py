@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from probi import _notes, _parallel
-from probi._inputs import as_nodes
 from probi._notes import counted
 from probi._random import seed_of
 from probi._types import Floats
 from probi.errors import InputError
-from probi.nodes import Nodes
+from probi.nodes import Nodes, as_nodes
 from probi.objective import check_centers, expected_cost, expected_distances
 from probi.solver.result import Evaluation
 from probi.summary.audit import AuditSample

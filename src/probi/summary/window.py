@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from probi import _parallel
-from probi._inputs import as_nodes
 from probi._notes import counted
 from probi._types import Mask
 from probi.errors import InputError
-from probi.nodes import Nodes
+from probi.nodes import Nodes, as_nodes
 from probi.summary import Summary
 from probi.summary.config import Configured, SummaryConfig
 from probi.summary.periods import MOST, Periods

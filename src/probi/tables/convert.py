@@ -1,6 +1,6 @@
 """Nodes from a table in memory, of any library, and back to a table."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,36 +9,28 @@ import pyarrow as pa
 from probi import _notes
 from probi._types import Array
 from probi.errors import InputError, InputWarning
-from probi.tables import Given, check_missing
 from probi.tables.columns import Columns, choose_columns
 from probi.tables.to_arrays import (
     NodeArrays,
+    check_inferred_points,
     first_rows,
     flatten,
     has_ids,
+    id_columns,
     kept_starts,
     matrix,
     node_starts,
     numbers,
-    one_chunk,
     without_missing,
 )
+from probi.validation import check_missing
 
 if TYPE_CHECKING:
     from probi.nodes import Nodes
 
 
 def arrays_of(
-    table: Any,
-    layout: str | None,
-    features: Sequence[str] | None,
-    id: Given | Sequence[str],
-    probability: Given,
-    weight: Given,
-    group_size: int | None,
-    probabilities: str,
-    missing: str,
-    gather: bool,
+    table: Any, layout: str | None, probabilities: str, missing: str, gather: bool, **roles: Any
 ) -> NodeArrays:
     """Arguments for Nodes; see Nodes.from_table."""
     if not (hasattr(table, "__arrow_c_stream__") or hasattr(table, "__arrow_c_array__")):
@@ -48,13 +40,10 @@ def arrays_of(
         )
     check_missing(missing, probabilities)
     arrow = pa.table(table)
-    columns = choose_columns(
-        arrow.schema, layout, features=features, id=id, probability=probability, weight=weight,
-        group_size=group_size, first=lambda: arrow.slice(0, 100),
-    )  # fmt: skip
+    columns = choose_columns(arrow.schema, layout, first=lambda: arrow.slice(0, 100), **roles)
     if layout is None:
         check_inferred_points(lambda: arrow, columns)
-    if features is None:
+    if roles["features"] is None:
         _warn_of_inferred_roles(columns)
     n_rows = arrow.num_rows - (arrow.num_rows % columns.group_size if columns.group_size else 0)
     arrow = arrow.slice(0, n_rows)
@@ -117,27 +106,6 @@ def degrees_note(columns: Columns) -> str:
     return (
         f"{lon} and {lat} are used as plain numbers, but degrees are not distances. probi.geo.to_sphere makes "
         f"kilometers of an array of longitudes and latitudes, in this order (--lonlat {lon},{lat})."
-    )
-
-
-def check_inferred_points(rows: Callable[[], pa.Table], columns: Columns) -> None:
-    """Raise if rows share an id where the layout "points" was inferred: they may be realizations of one node."""
-    if columns.layout != "points" or not columns.ids:
-        return
-    table = rows()
-    plain = pa.table({name: one_chunk(table[name]) for name in columns.ids})
-    counts = plain.group_by(list(columns.ids)).aggregate([([], "count_all")])
-    numbers = counts["count_all"].to_numpy()
-    if len(numbers) < table.num_rows:
-        first = counts.slice(int((numbers > 1).argmax()), 1).to_pylist()[0]
-        raise repeated_id([first[name] for name in columns.ids])
-
-
-def repeated_id(values: Sequence[Any]) -> InputError:
-    """Error that asks whether rows with one id are a node."""
-    return InputError(
-        f"Several rows have the id {', '.join(map(repr, values))}. Are they realizations of one node, or nodes of "
-        'their own? Say which: layout="long" (--layout long) or layout="points" (--layout points).'
     )
 
 
@@ -221,12 +189,3 @@ def list_array(offsets: Array, values: pa.Array) -> pa.Array:
 def point_array(points: Array) -> pa.Array:
     """Points (n, d) as lists of a fixed size."""
     return pa.FixedSizeListArray.from_arrays(pa.array(points.reshape(-1)), points.shape[1])
-
-
-def id_columns(ids: Array | None, name: str = "id") -> dict[str, pa.Array]:
-    """Ids as columns: one with the given name, or one per field; without ids none."""
-    if ids is None:
-        return {}
-    if ids.dtype.names is None:
-        return {name: pa.array(ids)}
-    return {name: pa.array(np.ascontiguousarray(ids[name])) for name in ids.dtype.names}

@@ -1,6 +1,6 @@
 """From a table with whole nodes to the flat arrays that Nodes is made of."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -125,6 +125,27 @@ def has_ids(table: pa.Table, columns: Columns) -> Mask:
     return there
 
 
+def check_inferred_points(rows: Callable[[], pa.Table], columns: Columns) -> None:
+    """Raise if rows share an id where the layout "points" was inferred: they may be realizations of one node."""
+    if columns.layout != "points" or not columns.ids:
+        return
+    table = rows()
+    plain = pa.table({name: one_chunk(table[name]) for name in columns.ids})
+    counts = plain.group_by(list(columns.ids)).aggregate([([], "count_all")])
+    numbers = counts["count_all"].to_numpy()
+    if len(numbers) < table.num_rows:
+        first = counts.slice(int((numbers > 1).argmax()), 1).to_pylist()[0]
+        raise repeated_id([first[name] for name in columns.ids])
+
+
+def repeated_id(values: Sequence[Any]) -> InputError:
+    """Error that asks whether rows with one id are a node."""
+    return InputError(
+        f"Several rows have the id {', '.join(map(repr, values))}. Are they realizations of one node, or nodes of "
+        'their own? Say which: layout="long" (--layout long) or layout="points" (--layout points).'
+    )
+
+
 # -- columns as arrays ------------------------------------------------------------------------------------------------
 
 
@@ -246,6 +267,15 @@ def labels(table: pa.Table, names: tuple[str, ...], rows: Array | None = None) -
     for name, values in zip(names, columns, strict=True):
         out[name] = values
     return out
+
+
+def id_columns(ids: Array | None, name: str = "id") -> dict[str, pa.Array]:
+    """Ids as columns: one with the given name, or one per field; without ids none."""
+    if ids is None:
+        return {}
+    if ids.dtype.names is None:
+        return {name: pa.array(ids)}
+    return {name: pa.array(np.ascontiguousarray(ids[name])) for name in ids.dtype.names}
 
 
 def label_type(type: pa.DataType) -> pa.DataType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -77,10 +78,10 @@ class Counts:
     absent: int = 0  # realizations in lists that lack a value and are not there, with missing="absent"
 
     def __add__(self, other: Counts) -> Counts:
-        kinds = sorted(self.left_out | other.left_out)  # in an order that does not depend on the batches
-        left_out = {name: self.left_out.get(name, 0) + other.left_out.get(name, 0) for name in kinds}
+        left_out = Counter(self.left_out) + Counter(other.left_out)
         names = [entry.name for entry in fields(self) if entry.name != "left_out"]
-        return Counts(**{name: getattr(self, name) + getattr(other, name) for name in names}, left_out=left_out)
+        sums = {name: getattr(self, name) + getattr(other, name) for name in names}
+        return Counts(**sums, left_out=dict(sorted(left_out.items())))  # in an order that is that of any batches
 
 
 @dataclass(frozen=True)

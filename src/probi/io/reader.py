@@ -22,7 +22,7 @@ from probi.io.recent_ids import RecentIds
 from probi.io.rows import FILE
 from probi.io.transform import N_ESTIMATED, SCALES, Transform, read_scale
 from probi.nodes import Nodes
-from probi.tables.columns import Columns, choose_columns, innermost, is_list, is_number, is_text
+from probi.tables.columns import Columns, choose_columns, is_list, is_number, is_text
 from probi.tables.to_arrays import check_inferred_points, float_dtype, repeated_id
 from probi.validation import warn_of_rounding
 
@@ -166,7 +166,7 @@ class Reader:
                     check_inferred_points(lambda: first.first, self.columns)
                 if self.columns.file is not None:
                     self.schema = self.schema.append(pa.field(self.columns.file, pa.string()))
-                self.dtype = self.options.dtype or self._dtype_of(first)
+                self.dtype = self.options.dtype or float_dtype(first.schema, self.columns)
                 self._scale_to_estimate, self.space = self._start_space()
             self._check_others()
         else:
@@ -231,15 +231,10 @@ class Reader:
             # Ids in CSV that look like numbers are text where those of the first file are.
             if None not in (before, now) and before != now and not (before == "text" and of_text):
                 return f"{name} has {now} in column {column!r}, where {first} has {before}. Make them the same."
-        if self.options.dtype is None and self._dtype_of(opened) > self.dtype:
+        if self.options.dtype is None and float_dtype(opened.schema, columns) > self.dtype:
             before = "the first rows" if name.tables is not None else str(first)
             return f"{name} has features in float64, but {before} in float32. Choose one: --dtype."
         return None
-
-    def _dtype_of(self, file: TableFile) -> str:
-        """The smallest dtype that holds the features of a file."""
-        types = [innermost(file.schema.field(name).type) for name in self.columns.feature_columns]
-        return str(np.dtype(float_dtype(types)))
 
     def _choose(self, file: TableFile) -> Columns:
         names = ("features", "id", "probability", "weight", "group_size")

@@ -160,11 +160,14 @@ def choose_columns(
     if twice:
         raise InputError(f"Duplicate column name {twice[0]!r}. Give each column its own name.")
     ids = [id] if isinstance(id, str) else list(id or ())
-    for name in [*ids, *(name for name in (probability, weight) if name)]:
+    named = [*ids, *(name for name in (probability, weight) if name)]
+    for name in named:
         _require(name, names)
     wanted = None if features is None else _matching(features, names)
-    named = [*ids, *(name for name in (probability, weight) if name)]
-    _check_once(named, features or ())
+    # Patterns do not count.
+    both = [name for i, name in enumerate(named) if name in named[:i] or name in (features or ())]
+    if both:
+        raise InputError(f"Column {both[0]!r} was given two roles. A column has one.")
     # What a pattern catches may still be an id, a probability or a weight; what is named in full is a feature.
     free = [name for name in names if name not in named and name not in (features or ())]
     if id is None:
@@ -259,13 +262,6 @@ def _require(name: str, names: Sequence[str]) -> None:
         raise InputError(f"There is no column {name!r}. The columns are {_join_names(names, 12)}.")
 
 
-def _check_once(named: Sequence[str], features: Sequence[str]) -> None:
-    """Raise if a column was given two roles by name; patterns do not count."""
-    twice = [name for i, name in enumerate(named) if name in named[:i] or name in features]
-    if twice:
-        raise InputError(f"Column {twice[0]!r} was given two roles. A column has one.")
-
-
 def _check_types(
     schema: pa.Schema, layout: str, ids: Sequence[str], probability: str | None, weight: str | None
 ) -> None:
@@ -317,7 +313,9 @@ def _features(
     candidates = [
         field
         for field in schema
-        if field.name not in roles and (field.name in wanted if wanted is not None else not _is_index(field.name))
+        # pandas makes such columns from an index without a name.
+        if field.name not in roles
+        and (field.name in wanted if wanted is not None else not field.name.startswith("__index_level_"))
     ]
     if layout == "nested":
         nested = [f for f in candidates if _depth(f.type) == 2]
@@ -340,11 +338,6 @@ def _features(
     return None, [name for name in order if name in features]
 
 
-def _is_index(name: str) -> bool:
-    """Whether pandas made the column from an index without a name."""
-    return name.startswith("__index_level_")
-
-
 def _n_features(field: pa.Field, first: Callable[[], pa.Table] | None) -> int:
     point = field.type.value_type
     if kind.is_fixed_size_list(point):
@@ -363,10 +356,9 @@ def is_list(type: pa.DataType) -> bool:
 
 def _depth(type: pa.DataType) -> int:
     """How many lists deep the numbers of a column are; 0 where there are no numbers."""
-    depth = 0
-    while is_list(type):
-        type, depth = type.value_type, depth + 1
-    return depth if is_number(type) else 0
+    if is_list(type) and is_number(innermost(type)):
+        return 1 + _depth(type.value_type)
+    return 0
 
 
 def innermost(type: pa.DataType) -> pa.DataType:

@@ -9,7 +9,7 @@ import pyarrow.types as kind
 
 from probi._types import Array, Integers, Mask
 from probi.errors import InputError
-from probi.tables.columns import Columns, is_list, is_text
+from probi.tables.columns import Columns, innermost, is_list, is_text
 from probi.validation import as_floats, normalized
 
 
@@ -40,6 +40,7 @@ def flatten(table: pa.Table, columns: Columns, dtype: Any = None, starts: Array 
 
     ``starts`` are the first rows of the nodes where rows were dropped, so that the table does not tell any more.
     """
+    dtype = dtype or float_dtype(table.schema, columns)
     if columns.layout == "nested":
         return _flatten_nested(table, columns, dtype)
     if starts is None:
@@ -166,18 +167,17 @@ def _without_views(array: pa.Array) -> pa.Array:
     return array.cast(pa.large_binary()) if kind.is_binary_view(array.type) else array
 
 
-def float_dtype(types: list[pa.DataType]) -> Any:
-    """The smallest of float32 and float64 that holds all values of these types exactly."""
+def float_dtype(schema: pa.Schema, columns: Columns) -> str:
+    """The smallest of float32 and float64 that holds all features exactly."""
     small = (
         kind.is_float16, kind.is_float32, kind.is_boolean, kind.is_int8, kind.is_int16, kind.is_uint8, kind.is_uint16
     )  # fmt: skip
-    return np.float32 if all(any(fits(type) for fits in small) for type in types) else np.float64
+    types = [innermost(schema.field(name).type) for name in columns.feature_columns]
+    return "float32" if all(any(fits(type) for fits in small) for type in types) else "float64"
 
 
-def matrix(table: pa.Table, names: tuple[str, ...], dtype: Any = None) -> Array:
+def matrix(table: pa.Table, names: Sequence[str], dtype: Any = np.float64) -> Array:
     """Columns side by side, (n_rows, n_columns); null is NaN."""
-    if dtype is None:
-        dtype = float_dtype([table.schema.field(name).type for name in names])
     out = np.empty((table.num_rows, len(names)), dtype)
     for j, name in enumerate(names):
         row = 0
@@ -245,9 +245,8 @@ def convert_texts(
     bad[others] = refused[codes[others]]
     values = pa.array(converted, type).take(pa.array(codes, mask=~others))
     if plain.any():
-        values = pc.if_else(
-            pa.array(plain), pc.if_else(pa.array(plain), texts, None).cast(pa.string()).cast(type), values
-        )
+        at_once = pc.if_else(pa.array(plain), texts, None).cast(pa.string()).cast(type)
+        values = pc.if_else(pa.array(plain), at_once, values)
     return values, bad
 
 
@@ -363,9 +362,13 @@ def _flatten_nested(table: pa.Table, columns: Columns, dtype: Any) -> NodeArrays
         raise InputError(f"A list of {names[0]!r} is empty or missing.")
     inner = {name: one_chunk(table[name]).flatten() for name in columns.list_columns}
     if columns.points:
-        points = _points_of_lists(inner[columns.points], len(columns.features), dtype)
+        d = len(columns.features)
+        if not (list_lengths(inner[columns.points]) == d).all():
+            raise InputError(f"A point does not have {d} coordinates like the first one.")
+        with np.errstate(over="ignore"):
+            points = numbers(inner[columns.points].flatten()).astype(dtype, copy=False).reshape(-1, d)
     else:
-        points = matrix(pa.table({name: inner[name] for name in names}), tuple(names), dtype)
+        points = matrix(pa.table({name: inner[name] for name in names}), names, dtype)
     return NodeArrays(
         points=points,
         probabilities=numbers(inner[columns.probability]) if columns.probability else None,
@@ -373,13 +376,3 @@ def _flatten_nested(table: pa.Table, columns: Columns, dtype: Any) -> NodeArrays
         weights=numbers(table[columns.weight]) if columns.weight else None,
         ids=labels(table, columns.ids),
     )
-
-
-def _points_of_lists(points: pa.Array, n_features: int, dtype: Any) -> Array:
-    if not (list_lengths(points) == n_features).all():
-        raise InputError(f"A point does not have {n_features} coordinates like the first one.")
-    values = points.flatten()
-    if dtype is None:
-        dtype = float_dtype([values.type])
-    with np.errstate(over="ignore"):
-        return numbers(values).astype(dtype, copy=False).reshape(-1, n_features)

@@ -146,13 +146,14 @@ class CsvFile(TableFile):
         with naming_errors(self.source), contextlib.closing(self), ThreadPoolExecutor(AHEAD, "probi-csv") as pool:
             for data, done, future in _submitted(pool, self._blocks(), lambda data: self._parsed(data, types)):
                 table, unread = future.result()
+                n_ends = data.count(b"\n")
                 before = min(max(0, skip - row), table.num_rows)
                 if table.num_rows > before:
                     unread = None if unread is None else unread.slice(before)
-                    lines = line + _lines_of_rows(data, table.num_rows)
+                    lines = line + _lines_of_rows(data, n_ends, table.num_rows)
                     yield Rows.starting_at(row + before, table.slice(before), done, unread, lines[before:])
                 row += table.num_rows
-                line += data.count(b"\n")
+                line += n_ends
             if row < skip:
                 raise InputError(f"it ends at row {row}, before row {skip}, where reading was to resume.")
 
@@ -327,9 +328,9 @@ def _first_lines(block: bytes, size: int) -> bytes:
     return block[: max(_last_line_end(block[:size]), _first_line_end(block))]
 
 
-def _lines_of_rows(data: bytes, n_rows: int) -> Integers:
+def _lines_of_rows(data: bytes, n_ends: int, n_rows: int) -> Integers:
     """Line of each row of a block, from 0 on; Arrow skips empty lines, and a cell in quotes may have several."""
-    if data.count(b"\n") + (not data.endswith(b"\n")) == n_rows:
+    if n_ends + (not data.endswith(b"\n")) == n_rows:
         return np.arange(n_rows)
     numbers, n_quotes = [], 0
     for i, text in enumerate(data.split(b"\n")):

@@ -16,7 +16,7 @@ from probi.errors import InputError
 from probi.io.formats.base import COORDINATES, load_format
 from probi.io.options import Options
 from probi.io.recent_ids import RecentIds
-from probi.io.rows import FILE, LeftOut, Rejected, RowErrors, Rows, add_unread, find_row_errors, joined, valid_range
+from probi.io.rows import FILE, Rejected, RowErrors, Rows, add_unread, find_row_errors, joined, valid_range
 from probi.nodes import Nodes
 from probi.tables.columns import Columns, is_text
 from probi.tables.to_arrays import (
@@ -246,9 +246,9 @@ class NodeAssembler:
             n_absent = int(lacking[~nothing].sum())
         self._check_contiguous(known, rows, starts)
         add_unread(known, rows)
-        out = LeftOut(len(rows))
+        out = RowErrors(len(rows))
         while True:  # what is left without the rows that lack a value may have other errors
-            stay = out.kept
+            stay = out.others
             kept, firsts = rows if len(stay) == len(rows) else rows.taken(stay), kept_starts(starts, stay)
             try:
                 if (known.codes[stay] >= 0).any():
@@ -261,9 +261,10 @@ class NodeAssembler:
                 if not len(errors.rows):
                     raise InputError(f"{self._span(kept)}: {error}") from None
                 self._leave_out(out, rows, starts, errors)
+        n_missing = len(out.missing)
         new = Counts(
-            len(rows), len(nodes), len(kept), out.n_missing, len(rows) - len(kept) - out.n_missing,
-            normalized=n_normalized, absent=n_absent,
+            len(rows), len(nodes), len(kept), n_missing, len(rows) - len(kept) - n_missing, normalized=n_normalized,
+            absent=n_absent,
         )  # fmt: skip
         file, row = divmod(int(rows.where.max()) + 1, FILE)
         rejected = self._count(new, rows, out)
@@ -272,7 +273,7 @@ class NodeAssembler:
             self._edges(rows), None if self.seen is None else self.seen.copy(),
         )  # fmt: skip
 
-    def _count(self, new: Counts, rows: Rows, out: LeftOut) -> tuple[Rejected, ...]:
+    def _count(self, new: Counts, rows: Rows, out: RowErrors) -> tuple[Rejected, ...]:
         """Count rows by what became of them; return the first of each kind that are left out."""
         before = self.counts.left_out
         self.counts += replace(new, left_out=out.counts)
@@ -350,22 +351,23 @@ class NodeAssembler:
         rows_again = np.flatnonzero(np.isin(starts[node], again))
         errors.add(rows_again, "not contiguous with the other rows of their node", sentence)
 
-    def _leave_out(self, out: LeftOut, rows: Rows, starts: Integers, errors: RowErrors) -> None:
+    def _leave_out(self, out: RowErrors, rows: Rows, starts: Integers, errors: RowErrors) -> None:
         """Leave out rows and nodes as the options say, or raise the first error.
 
         Rows that lack a value go first: their other errors do not matter then.
         """
         options = self.reader.options
         lacking = errors.missing if options.missing != "error" else errors.rows[:0]
-        bad = lacking if len(lacking) else errors.rows
-        if not len(lacking) and options.on_bad == "stop":
+        for_missing = len(lacking) > 0
+        bad = lacking if for_missing else errors.rows
+        if not for_missing and options.on_bad == "stop":
             row = int(bad[0])
             kind = errors.kind_of(row)
             advice = MISSING_ADVICE if kind.missing else kind.advice
             raise InputError(f"{self._where(rows, row)} {self._of_node(rows, row)}{kind.describe(row)}. {advice}")
-        if not len(lacking) or options.missing == "skip-node":
-            out.leave_out_nodes(bad, starts, rows.where % FILE + 1, for_missing=bool(len(lacking)))
-        out.leave_out(bad, errors, for_missing=bool(len(lacking)))
+        if not for_missing or options.missing == "skip-node":
+            out.add_nodes(bad, starts, rows.where % FILE + 1, for_missing)
+        out.put(bad, errors.codes[bad], [kind._replace(missing=for_missing) for kind in errors.kinds])
 
     def _of_node(self, rows: Rows, row: int) -> str:
         """Name the node of a row, as part of a sentence, if the row has an id."""
@@ -376,7 +378,7 @@ class NodeAssembler:
     def _incomplete(self, rows: Rows) -> Batch:
         """Leave out the last rows of a file, which are too few for a group."""
         sentence = f"is one of {len(rows)} last rows, too few for a group of {self.reader.columns.group_size}"
-        out = LeftOut(len(rows))
+        out = RowErrors(len(rows))
         out.add(np.arange(len(rows)), "at the end of a file, too few for a group", sentence)
         rejected = self._count(Counts(len(rows), incomplete=len(rows)), rows, out)
         nodes = Nodes(np.empty((0, len(self.reader.columns.features)), self.reader.dtype), None, [0])

@@ -140,6 +140,10 @@ def _text_of(cell: bytes) -> str:
 # -- errors -----------------------------------------------------------------------------------------------------------
 
 
+# Rows that are not bad themselves.
+WITH_A_BAD_ONE = "in a node with such a row"
+
+
 class ErrorKind(NamedTuple):
     """What rows with the same error share; each of the rows is described when it is shown."""
 
@@ -159,7 +163,7 @@ class ErrorKind(NamedTuple):
 
 
 class RowErrors:
-    """At most one error per row.
+    """At most one error per row: those that were found, or those for which rows are left out.
 
     A missing value takes precedence: the row is left out for it, whatever else it holds.
     """
@@ -186,19 +190,52 @@ class RowErrors:
         self.codes[rows] = codes + len(self.kinds)
         self.kinds += kinds
 
+    def add_nodes(self, bad: Integers, starts: Integers, numbers: Integers, missing: bool) -> None:
+        """Add all rows of nodes that have a bad one; ``numbers`` are those of the rows in their file."""
+        node = np.searchsorted(starts, np.arange(len(self.codes)), side="right") - 1
+        first = np.full(len(starts), -1)
+        nodes, at = np.unique(node[bad], return_index=True)
+        first[nodes] = bad[at]
+        others = np.flatnonzero((first[node] >= 0) & (self.codes < 0))
+        sentence = "belongs to a node that is left out for row {}".format
+        self.add(others, WITH_A_BAD_ONE, sentence, numbers[first[node[others]]], missing=missing)
+
     @property
     def rows(self) -> Integers:
         """Rows that have one."""
         return np.flatnonzero(self.codes >= 0)
 
     @property
+    def others(self) -> Integers:
+        """Rows without one."""
+        return np.flatnonzero(self.codes < 0)
+
+    @property
     def missing(self) -> Integers:
-        """Rows that only lack a value."""
+        """Rows that only lack a value, or are left out for one."""
         return np.flatnonzero(np.array([kind.missing for kind in self.kinds] + [False])[self.codes])
 
     def kind_of(self, row: int) -> ErrorKind:
         """Error of a row that has one."""
         return self.kinds[int(self.codes[row])]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Rows per kind of error."""
+        numbers = np.bincount(self.codes[self.rows], minlength=len(self.kinds)).tolist()
+        counts: Counter[str] = Counter()
+        for kind, number in zip(self.kinds, numbers, strict=True):
+            counts[kind.name] += number
+        return dict(+counts)
+
+    def first(self, max_rows: Callable[[str], int]) -> Iterator[tuple[int, ErrorKind]]:
+        """The first rows of each kind, as many as its name allows, with the kind."""
+        shown = np.zeros(len(self.codes), bool)
+        for name in self.counts:
+            codes = [code for code, kind in enumerate(self.kinds) if kind.name == name]
+            shown[np.flatnonzero(np.isin(self.codes, codes))[: max(0, max_rows(name))]] = True
+        for row in np.flatnonzero(shown).tolist():
+            yield row, self.kind_of(row)
 
 
 def find_row_errors(
@@ -388,61 +425,3 @@ def _check_lengths(errors: RowErrors, table: pa.Table, names: list[str]) -> Mask
             errors.add(rows, kind, sentence, *values, missing=kind.startswith("no list"))
             fit &= ~bad
     return fit
-
-
-# -- rows that are left out -------------------------------------------------------------------------------------------
-
-# Rows that are not bad themselves.
-WITH_A_BAD_ONE = "in a node with such a row"
-
-
-class LeftOut(RowErrors):
-    """Rows that are left out, each for one kind of error, and some of them for a missing value."""
-
-    def __init__(self, n_rows: int) -> None:
-        super().__init__(n_rows)
-        self._for_missing = np.zeros(n_rows, bool)
-
-    @property
-    def kept(self) -> Integers:
-        """The others."""
-        return np.flatnonzero(self.codes < 0)
-
-    @property
-    def n_missing(self) -> int:
-        """How many are left out for a missing value, their own or one of their node."""
-        return int(self._for_missing.sum())
-
-    def leave_out(self, rows: Integers, errors: RowErrors, for_missing: bool) -> None:
-        """Leave out rows with the errors that they have."""
-        self._for_missing[rows[self.codes[rows] < 0]] = for_missing
-        self.put(rows, errors.codes[rows], errors.kinds)
-
-    def leave_out_nodes(self, bad: Integers, starts: Integers, numbers: Integers, for_missing: bool) -> None:
-        """Leave out all rows of nodes that have a bad one; ``numbers`` are those of the rows in their file."""
-        node = np.searchsorted(starts, np.arange(len(self.codes)), side="right") - 1
-        first = np.full(len(starts), -1)
-        nodes, at = np.unique(node[bad], return_index=True)
-        first[nodes] = bad[at]
-        others = np.flatnonzero((first[node] >= 0) & (self.codes < 0))
-        self._for_missing[others] = for_missing
-        causes = numbers[first[node[others]]]
-        self.add(others, WITH_A_BAD_ONE, "belongs to a node that is left out for row {}".format, causes)
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Rows per kind of error."""
-        numbers = np.bincount(self.codes[self.rows], minlength=len(self.kinds)).tolist()
-        counts: Counter[str] = Counter()
-        for kind, number in zip(self.kinds, numbers, strict=True):
-            counts[kind.name] += number
-        return dict(+counts)
-
-    def first(self, max_rows: Callable[[str], int]) -> Iterator[tuple[int, ErrorKind]]:
-        """The first rows of each kind, as many as its name allows, with the kind."""
-        shown = np.zeros(len(self.codes), bool)
-        for name in self.counts:
-            codes = [code for code, kind in enumerate(self.kinds) if kind.name == name]
-            shown[np.flatnonzero(np.isin(self.codes, codes))[: max(0, max_rows(name))]] = True
-        for row in np.flatnonzero(shown).tolist():
-            yield row, self.kind_of(row)

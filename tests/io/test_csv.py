@@ -291,3 +291,10 @@ def test_texts_that_are_numbers_after_all(tmp_path):
     assert batches[-1].counts.left_out == {
         "infinite in column 'x'": 1, "no value in column 'x'": 3, "not a number in column 'x'": 2
     }  # fmt: skip
+
+
+def test_lines_after_a_quote_within_a_cell(file):
+    # A quote opens a cell only at its start: here no line end is in quotes.
+    path = file('name,x\n5" pipe,1\nrod,2\nnut,inf\nrod,3\nrod,\n')
+    *_, last = batches_of(path, features=["x"], on_bad="skip", max_bad=1.0)
+    assert [(row.row, row.line) for row in last.rejected] == [(3, 4), (5, 6)]

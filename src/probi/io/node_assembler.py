@@ -18,7 +18,7 @@ from probi.io.options import Options
 from probi.io.recent_ids import RecentIds
 from probi.io.rows import FILE, Rejected, RowErrors, Rows, add_unread, find_row_errors, joined, valid_range
 from probi.nodes import Nodes
-from probi.tables.columns import Columns, is_text
+from probi.tables.columns import Columns, kind_of
 from probi.tables.to_arrays import (
     first_rows,
     flatten,
@@ -40,20 +40,6 @@ MAX_KINDS = 10
 MISSING_ADVICE = "Fill it in, or skip such rows or nodes with --missing skip-row or --missing skip-node."
 
 NOTHING = "no realization with all its values"
-
-KINDS_OF_IDS = {
-    "text": is_text,
-    "whole numbers": pa.types.is_integer,
-    "numbers": pa.types.is_floating,
-    "dates": pa.types.is_date,
-    "times": pa.types.is_timestamp,
-}
-
-
-def kind_of_id(type: pa.DataType) -> str:
-    """Describe the values of a column of ids."""
-    type = type.value_type if pa.types.is_dictionary(type) else type
-    return next((kind for kind, fits in KINDS_OF_IDS.items() if fits(type)), str(type))
 
 
 class Position(NamedTuple):
@@ -190,11 +176,8 @@ class NodeAssembler:
     def _check_types(self, schema: pa.Schema, file: int) -> None:
         """Raise if the ids of a file have another type than those before: one id would become two."""
         for name in self.reader.columns.stored_ids:
-            type = schema.field(name).type
-            if pa.types.is_null(type):
-                continue
-            now = kind_of_id(type)
-            before = self._id_types.setdefault(name, now)
+            now = kind_of(schema.field(name).type, is_id=True)
+            before = now if now is None else self._id_types.setdefault(name, now)
             if now != before:
                 raise InputError(
                     f"{self._names[file]} has {now} in column {name!r}, where the files before have {before}. "

@@ -16,13 +16,13 @@ import pyarrow as pa
 from probi._parallel import prefetched
 from probi.errors import InputError
 from probi.io.formats.base import OpenOptions, Source, TableFile, find_sources, load_format, naming_errors, open_file
-from probi.io.node_assembler import Batch, Counts, NodeAssembler, Position, check_left_out, kind_of_id
+from probi.io.node_assembler import Batch, Counts, NodeAssembler, Position, check_left_out
 from probi.io.options import Options
 from probi.io.recent_ids import RecentIds
 from probi.io.rows import FILE
 from probi.io.transform import N_ESTIMATED, SCALES, Transform, read_scale
 from probi.nodes import Nodes
-from probi.tables.columns import Columns, choose_columns, is_list, is_number, is_text
+from probi.tables.columns import Columns, choose_columns, kind_of
 from probi.tables.to_arrays import check_inferred_points, float_dtype, repeated_id
 from probi.validation import warn_of_rounding
 
@@ -227,7 +227,7 @@ class Reader:
         of_text = load_format(name.format).is_text
         for column in columns.used if not (of_text and self.options.on_bad == "skip") else ():
             is_id = column in columns.ids and not of_text
-            before, now = (_kind(schema.field(column).type, is_id) for schema in (self.schema, opened.schema))
+            before, now = (kind_of(schema.field(column).type, is_id) for schema in (self.schema, opened.schema))
             # Ids in CSV that look like numbers are text where those of the first file are.
             if None not in (before, now) and before != now and not (before == "text" and of_text):
                 return f"{name} has {now} in column {column!r}, where {first} has {before}. Make them the same."
@@ -400,16 +400,6 @@ class Reader:
         sizes = np.array(self._sizes, float)
         part = sizes[file] * min(1.0, done / total) if total else 0.0
         return float((sizes[:file].sum() + part) / max(1.0, sizes.sum()))
-
-
-def _kind(type: Any, is_id: bool) -> str | None:
-    """Describe what a column holds; None if it holds only nulls."""
-    type = type.value_type if pa.types.is_dictionary(type) else type
-    if pa.types.is_null(type):
-        return None
-    if is_id:
-        return kind_of_id(type)
-    return "lists" if is_list(type) else "numbers" if is_number(type) else "text" if is_text(type) else str(type)
 
 
 def _decimal_hint(commas: Mapping[str, str]) -> str:

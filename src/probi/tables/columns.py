@@ -382,3 +382,21 @@ def may_be_number(type: pa.DataType) -> bool:
 def is_number(type: pa.DataType) -> bool:
     """Whether a column holds numbers; dates are not."""
     return bool(kind.is_integer(type) or kind.is_floating(type) or kind.is_decimal(type) or kind.is_boolean(type))
+
+
+# Ids of different kinds are different ids.
+KINDS_OF_IDS = {
+    "text": is_text,
+    "whole numbers": kind.is_integer,
+    "numbers": kind.is_floating,
+    "dates": kind.is_date,
+    "times": kind.is_timestamp,
+}
+KINDS = {"lists": is_list, "numbers": is_number, "text": is_text}
+
+
+def kind_of(type: pa.DataType, is_id: bool) -> str | None:
+    """Describe what a column holds; None if it holds only nulls."""
+    type = type.value_type if kind.is_dictionary(type) else type
+    kinds = KINDS_OF_IDS if is_id else KINDS
+    return None if kind.is_null(type) else next((name for name, fits in kinds.items() if fits(type)), str(type))

@@ -69,10 +69,15 @@ def check_share(name: str, value: Any) -> None:
 MISSING = ("error", "skip-row", "skip-node", "absent")
 
 
+def check_choice(name: str, value: Any, known: Sequence[str]) -> None:
+    """Raise unless a parameter is one of some words."""
+    if value not in known:
+        raise InputError(f"{name} is {value!r}, but must be one of {', '.join(known)}.")
+
+
 def check_missing(missing: str, probabilities: str) -> None:
     """Raise on an unknown option of how to read tables, and on two that contradict each other."""
-    if missing not in MISSING:
-        raise InputError(f"missing is {missing!r}, but must be one of {', '.join(MISSING)}.")
+    check_choice("missing", missing, MISSING)
     if missing == "absent" and probabilities == "normalize":
         raise InputError(
             "missing 'absent' and probabilities 'normalize' do not go together: the first takes probability away, the "
@@ -291,10 +296,10 @@ MAX_ROUNDED = 0.5e-6 + 2.0**-24
 MAX_EXCESS = 0.01
 
 
-def largest_sum(n_realizations: Any, dtype: Any) -> Any:
-    """The same, or a larger sum that rounding explains and :func:`without_rounding` corrects."""
+def is_above_1(totals: Any, n_realizations: Any, dtype: Any) -> Any:
+    """Which sums of probabilities are larger than rounding explains; others are corrected by without_rounding."""
     rounded = 1.0 + np.minimum(MAX_ROUNDED * np.asarray(n_realizations), MAX_EXCESS)
-    return np.maximum(max_allowed(n_realizations, dtype), rounded)
+    return totals > np.maximum(max_allowed(n_realizations, dtype), rounded)
 
 
 def check_probabilities(probabilities: Array, offsets: Array, precision: Any = None) -> Array:
@@ -338,11 +343,6 @@ def sums_per_node(probabilities: Array, starts: Array) -> Array:
     if len(starts) == len(probabilities):
         return probabilities.astype(np.float64, copy=False)
     return np.add.reduceat(probabilities, starts, dtype=np.float64)
-
-
-def is_above_1(totals: Any, n_realizations: Any, dtype: Any) -> Any:
-    """Which sums of probabilities are larger than rounding explains."""
-    return totals > largest_sum(n_realizations, dtype)
 
 
 def is_nothing(totals: Any) -> Any:

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
 # More rows of one node are taken for a mistake, such as a wrong column of ids: they must fit in memory at once.
 MAX_NODE_ROWS = 100_000
-ON_BAD = ("stop", "skip")
-PROBABILITIES = ("keep", "normalize")
 # A larger share of rows that are left out is taken for a mistake.
 MAX_BAD = 0.1
 
@@ -44,15 +42,11 @@ class Options:
     max_node_rows: int = MAX_NODE_ROWS
 
     def __post_init__(self) -> None:
-        from probi.validation import check_missing  # needs NumPy, which the help does without
+        from probi.validation import check_choice, check_missing  # needs NumPy, which the help does without
 
         check_missing(self.missing, self.probabilities)
-        for name, value, known in (
-            ("on_bad", self.on_bad, ON_BAD),
-            ("probabilities", self.probabilities, PROBABILITIES),
-        ):
-            if value not in known:
-                raise InputError(f"{name} is {value!r}, but must be one of {', '.join(known)}.")
+        check_choice("on_bad", self.on_bad, ("stop", "skip"))
+        check_choice("probabilities", self.probabilities, ("keep", "normalize"))
         pair: Any = self.lonlat
         if pair is not None and (isinstance(pair, str) or len(pair) != 2):
             raise InputError(f"lonlat is {pair!r}, but must be two columns, as in ('lon', 'lat').")

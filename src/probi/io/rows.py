@@ -139,7 +139,6 @@ def _text_of(cell: bytes) -> str:
 
 # -- errors -----------------------------------------------------------------------------------------------------------
 
-
 # Rows that are not bad themselves.
 WITH_A_BAD_ONE = "in a node with such a row"
 
@@ -414,14 +413,14 @@ def _check_lengths(errors: RowErrors, table: pa.Table, names: list[str]) -> Mask
     fit = np.ones(table.num_rows, bool)
     for name in names:
         lengths = list_lengths(table[name])
-        different = "has {} values in column {!r}, but {} in {!r}".format
-        for bad, kind, sentence in (
-            (lengths < 0, f"no list in column {name!r}", f"has no list in column {name!r}"),
-            (lengths == 0, f"empty list in column {name!r}", f"has an empty list in column {name!r}"),
-            (lengths != n_first, "lists of different lengths", different),
+        where, different = f"list in column {name!r}", "has {} values in column {!r}, but {} in {!r}".format
+        for bad, kind, sentence, missing in (
+            (lengths < 0, f"no {where}", f"has no {where}", True),
+            (lengths == 0, f"empty {where}", f"has an empty {where}", False),
+            (lengths != n_first, "lists of different lengths", different, False),
         ):
             rows = np.flatnonzero(bad & fit)
             values = (lengths[rows], [name] * len(rows), n_first[rows], [first] * len(rows))
-            errors.add(rows, kind, sentence, *values, missing=kind.startswith("no list"))
+            errors.add(rows, kind, sentence, *values, missing=missing)
             fit &= ~bad
     return fit

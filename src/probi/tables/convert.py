@@ -23,7 +23,7 @@ from probi.tables.to_arrays import (
     numbers,
     without_missing,
 )
-from probi.validation import check_missing
+from probi.validation import check_choice, check_missing
 
 if TYPE_CHECKING:
     from probi.nodes import Nodes
@@ -57,8 +57,7 @@ def arrays_of(
     arrays = flatten(arrow, columns, starts=starts)
     if probabilities == "normalize" and arrays.probabilities is None:
         raise InputError("There is no column of probabilities to normalize. Name it: probability.")
-    if probabilities not in ("keep", "normalize"):
-        raise InputError(f"probabilities is {probabilities!r}, but must be one of keep, normalize.")
+    check_choice("probabilities", probabilities, ("keep", "normalize"))
     arrays = arrays.adjusted(whole, missing, probabilities)
     if columns.layout == "long":
         check_contiguous(arrays.ids)

@@ -102,11 +102,13 @@ class Nodes:
             warn_of_rounding(n_rounded, len(self))
 
     def _set(self, parts: NodeParts) -> Self:
-        given = {name: value for name, value in parts._asdict().items() if value is not None or name == "ids"}
-        self._statistics: dict[str, Any] = given.pop("statistics")
+        for name, value in zip(NodeParts._fields, parts, strict=True):
+            if value is not None:
+                self.__dict__[name] = value
+        self.ids = parts.ids
+        self._statistics: dict[str, Any] = self.__dict__.pop("statistics")
         self._n_nodes = len(parts.points) if parts.offsets is None else len(parts.offsets) - 1
         self._lock = _parallel.Lock()
-        self.__dict__ |= given
         return self
 
     @classmethod
@@ -477,11 +479,12 @@ class Nodes:
         """Nodes made of parts, by functions that make one of their arrays with a row per node, and per realization."""
 
         def made(name: str, join: Callable[[Sequence[Array]], Array]) -> Array | None:
-            given = any(name in part.__dict__ for part in parts)
-            return join([getattr(part, name) for part in parts]) if given else None
+            if not any(name in part.__dict__ for part in parts):
+                return None
+            return join([getattr(part, name) for part in parts])
 
         points = by_realization([part.points for part in parts])
-        shared = set.intersection(*(set(part._statistics) for part in parts))
+        shared = [name for name in list(parts[0]._statistics) if all(name in part._statistics for part in parts[1:])]
         return cls._trusted(
             points=points,
             ids=ids,
@@ -867,6 +870,8 @@ def _concatenated(arrays: Sequence[Array]) -> Array:
 
 def _gather(arrays: Sequence[Array], indices: Sequence[Integers]) -> Array:
     """Rows of several arrays by their indices in each, one array after the other."""
+    if len(arrays) == 1:
+        return frozen(arrays[0].take(indices[0], axis=0))
     ends = np.cumsum([len(index) for index in indices])
     out = np.empty((ends[-1], *arrays[0].shape[1:]), arrays[0].dtype)
     for array, index, end in zip(arrays, indices, ends, strict=True):

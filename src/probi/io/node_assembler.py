@@ -273,7 +273,6 @@ class NodeAssembler:
         if not len(known):
             return None
         ids = labels(rows.table, columns.ids, known[[0, -1]])
-        assert ids is not None  # a long table has ids
         return _shown(ids[0]), _shown(ids[1])
 
     def _row_errors(self, kept: Rows, firsts: Integers, stay: Integers, known: RowErrors) -> RowErrors:
@@ -315,10 +314,8 @@ class NodeAssembler:
         if columns.layout != "long":
             return
         named = starts[has_ids(rows.table, columns)[starts]]
-        ids = labels(rows.table, columns.ids, named)
-        assert ids is not None  # a long table has ids
         self.seen = RecentIds() if self.seen is None else self.seen
-        again = named[self.seen.again(ids)]
+        again = named[self.seen.again(labels(rows.table, columns.ids, named))]
         if not len(again):
             return
         sentence = "is not contiguous with the other rows of its node"
@@ -355,8 +352,7 @@ class NodeAssembler:
     def _of_node(self, rows: Rows, row: int) -> str:
         """Name the node of a row, as part of a sentence, if the row has an id."""
         columns, one = self.reader.columns, rows.table.slice(row, 1)
-        ids = labels(one, columns.ids)
-        return f"of node {_shown(ids[0])} " if ids is not None and has_ids(one, columns)[0] else ""
+        return f"of node {_shown(labels(one, columns.ids)[0])} " if columns.ids and has_ids(one, columns)[0] else ""
 
     def _incomplete(self, rows: Rows) -> Batch:
         """Leave out the last rows of a file, which are too few for a group."""

@@ -9,6 +9,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TextIO
 
@@ -397,7 +398,7 @@ def assign_all(
     for batch in reader.batches() if part is None else reader.batches(part.start, stop=part.stop):
         if len(batch.nodes):
             columns: dict[str, Array] = {}
-            names = _namer(reader, batch)
+            names = partial(_name_of_node, reader, batch)
             for tally in tallies:
                 suffix = f"_{len(tally.centers)}" if len(tallies) > 1 else ""
                 columns |= tally.columns(batch.nodes, names, suffix)
@@ -409,15 +410,11 @@ def assign_all(
     return tallies
 
 
-def _namer(reader: Reader, batch: Batch) -> Callable[[int], str]:
-    """Return a function from a node of a batch to its name: its id, or its row."""
-
-    def name(node: int) -> str:
-        if batch.nodes.ids is not None:
-            value = batch.nodes.ids[node]
-            return ", ".join(map(str, value.item() if isinstance(value, np.void) else [value]))
-        file, row = divmod(int(batch.where[node]), FILE)
-        source = f" of {reader.sources[file]}" if len(reader.sources) > 1 else ""
-        return f"row {row + 1}{source}"
-
-    return name
+def _name_of_node(reader: Reader, batch: Batch, node: int) -> str:
+    """Name of a node of a batch: its id, or its row."""
+    if batch.nodes.ids is not None:
+        value = batch.nodes.ids[node]
+        return ", ".join(map(str, value.item() if isinstance(value, np.void) else [value]))
+    file, row = divmod(int(batch.where[node]), FILE)
+    source = f" of {reader.sources[file]}" if len(reader.sources) > 1 else ""
+    return f"row {row + 1}{source}"

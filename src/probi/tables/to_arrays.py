@@ -50,7 +50,7 @@ def flatten(table: pa.Table, columns: Columns, dtype: Any = None, starts: Array 
         probabilities=None if columns.probability is None else numbers(table[columns.probability]),
         offsets=np.append(starts, table.num_rows),
         weights=None if columns.weight is None else _node_weights(numbers(table[columns.weight]), starts),
-        ids=labels(table, columns.ids, starts),
+        ids=labels(table, columns.ids, starts) if columns.ids else None,
     )
 
 
@@ -255,10 +255,8 @@ def number_of(text: str) -> float:
     return pa.scalar(text.strip()).cast(pa.float64()).as_py()  # type: ignore[no-any-return]
 
 
-def labels(table: pa.Table, names: tuple[str, ...], rows: Array | None = None) -> Array | None:
+def labels(table: pa.Table, names: tuple[str, ...], rows: Array | None = None) -> Array:
     """Ids as an array: the values of one column, or a structured array with a field per column."""
-    if not names:
-        return None
     columns = [_label_values(one_chunk(table[name]), rows) for name in names]
     if len(columns) == 1:
         return columns[0]
@@ -374,5 +372,5 @@ def _flatten_nested(table: pa.Table, columns: Columns, dtype: Any) -> NodeArrays
         probabilities=numbers(inner[columns.probability]) if columns.probability else None,
         offsets=np.concatenate([[0], np.cumsum(lengths)]),
         weights=numbers(table[columns.weight]) if columns.weight else None,
-        ids=labels(table, columns.ids),
+        ids=labels(table, columns.ids) if columns.ids else None,
     )

@@ -105,7 +105,11 @@ def test_docstrings_are_valid(name):
 
 
 def has_fields(thing):
-    return inspect.isclass(thing) and (dataclasses.is_dataclass(thing) or hasattr(thing, "_fields"))
+    """Whether a class explains its fields as attributes; an estimator explains its parameters."""
+    is_estimator = hasattr(thing, "get_params")
+    return inspect.isclass(thing) and (
+        (dataclasses.is_dataclass(thing) and not is_estimator) or hasattr(thing, "_fields")
+    )
 
 
 def fields(kind):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -34,23 +35,24 @@ _FITTED = {
 }
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class KMedianBase(ClusterMixin, BaseEstimator):
-    """What all estimators share, including those of engines: how centers are found and stored.
+    """What all estimators share, including those of engines: parameters, and how centers are found.
+
+    A dataclass stores its parameters as given, as scikit-learn requires.
 
     :meta private:
     """
 
-    n_clusters: int
-    preset: str
-    n_init: int | None
-    init: ArrayLike | None
-    max_iter: int | None
-    tol: float
-    random_state: Any
-    n_jobs: int | None
-    verbose: int
-    cluster_centers_: Array
-    labels_: Any
+    n_clusters: int = field(default=8, kw_only=False)
+    preset: str = "default"
+    n_init: int | None = None
+    init: ArrayLike | None = None
+    max_iter: int | None = None
+    tol: float = 1e-4
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def _solved(self, source: Nodes | Summary, random_state: Any) -> Result:
         """Solve with the parameters of the estimator; warns as scikit-learn does if clusters stay empty."""
@@ -67,14 +69,28 @@ class KMedianBase(ClusterMixin, BaseEstimator):
             warnings.warn(contradiction(result), ConvergenceWarning, stacklevel=3)
         return result
 
-    def _keep(self, result: Result) -> None:
-        self.result_ = result
-        for name, source in _FITTED.items():
-            setattr(self, name, getattr(result, source))
-
     def _fitted(self) -> Any:
         check_is_fitted(self)
         return _parallel.limited(self.n_jobs)
+
+    def __getattr__(self, name: str) -> Any:
+        # Called only for missing attributes: parts of the result, which is computed on access if there is a summary.
+        known = self.__dict__
+        if name in ("result_", *_FITTED) and ("result_" in known or "summary_" in known):
+            if "result_" not in known:
+                with _parallel.limited(self.n_jobs):
+                    self.result_ = self._solved(self.summary_, self._seed)
+            value = self.result_ if name == "result_" else getattr(self.result_, _FITTED[name])
+            if value is not None:
+                return value
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __dir__(self) -> list[str]:
+        # Tab completion lists lazy attributes; labels exist only after fit.
+        # Not scikit-learn's own __dir__: it accesses every name, and one of them needs centers.
+        result = self.__dict__.get("result_")
+        lazy = {"result_", *_FITTED} if result is not None or "summary_" in self.__dict__ else set()
+        return [*object.__dir__(self), *(lazy - {"labels_"} if getattr(result, "labels", None) is None else lazy)]
 
 
 class _KMedian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KMedianBase):
@@ -296,23 +312,6 @@ class PLloyd(_KMedian):
            [5.1]])
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        preset: str = "default",
-        n_init: int | None = None,
-        init: ArrayLike | None = None,
-        max_iter: int | None = None,
-        tol: float = 1e-4,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_clusters, self.preset, self.n_init, self.init = n_clusters, preset, n_init, init
-        self.max_iter, self.tol, self.random_state = max_iter, tol, random_state
-        self.n_jobs, self.verbose = n_jobs, verbose
-
     def fit(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Find the centers.
 
@@ -341,12 +340,11 @@ class PLloyd(_KMedian):
                [9.1]])
         """
         with _parallel.limited(self.n_jobs):
-            nodes = self._nodes(X, sample_weight, reset=True)
-            result = self._solved(nodes, self.random_state)
-        self._keep(result)
+            self.result_ = self._solved(self._nodes(X, sample_weight, reset=True), self.random_state)
         return self
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PROBI(_KMedian):
     """k-median clustering of uncertain nodes that arrive in a stream.
 
@@ -357,9 +355,6 @@ class PROBI(_KMedian):
     ----------
     n_clusters : int, default=8
         Number of centers.
-    summary_size : int, default=None
-        Nodes in the summary's coreset; None means 200 * n_clusters. Larger is slower and closer to the cost of all
-        data.
     preset : {"default", "paper", "theory"}, default="default"
         "paper" is PROBI as published. The default finds far better centers.
     n_init, init, max_iter, tol
@@ -370,6 +365,9 @@ class PROBI(_KMedian):
         Threads, as in :class:`PLloyd`.
     verbose : int, default=0
         1 prints a line per start, 2 also one per round.
+    summary_size : int, default=None
+        Nodes in the summary's coreset; None means 200 * n_clusters. Larger is slower and closer to the cost of all
+        data.
     summary_params : dict, default=None
         Further parameters of :class:`Summary`, such as ``{"max_realizations": 32}``.
 
@@ -418,24 +416,8 @@ class PROBI(_KMedian):
            [9., 9.]])
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        summary_size: int | None = None,
-        preset: str = "default",
-        n_init: int | None = None,
-        init: ArrayLike | None = None,
-        max_iter: int | None = None,
-        tol: float = 1e-4,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        summary_params: dict[str, Any] | None = None,
-    ) -> None:
-        self.n_clusters, self.summary_size, self.preset, self.n_init = n_clusters, summary_size, preset, n_init
-        self.init, self.max_iter, self.tol, self.random_state = init, max_iter, tol, random_state
-        self.n_jobs, self.verbose, self.summary_params = n_jobs, verbose, summary_params
+    summary_size: int | None = None
+    summary_params: dict[str, Any] | None = None
 
     def fit(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Summarize the nodes, solve the summary, and label all nodes.
@@ -519,26 +501,3 @@ class PROBI(_KMedian):
     def _forget(self) -> None:
         """Drop centers computed before the latest nodes."""
         self.__dict__.pop("result_", None)
-
-    def __dir__(self) -> list[str]:
-        # Tab completion lists lazy attributes. Labels exist only after fit.
-        known = self.__dict__.get("result_")
-        lazy = [
-            name
-            for name in ("result_", *_FITTED)
-            if name != "labels_" or (known is not None and known.labels is not None)
-        ]
-        # Not scikit-learn's own __dir__: it accesses every name, and one of them needs centers.
-        return [*object.__dir__(self), *(lazy if "summary_" in self.__dict__ else ())]
-
-    def __getattr__(self, name: str) -> Any:
-        # Called only for missing attributes: results that are computed on access.
-        summary = self.__dict__.get("summary_")
-        if summary is not None and name in ("result_", *_FITTED):
-            if "result_" not in self.__dict__:
-                with _parallel.limited(self.n_jobs):
-                    self.result_ = self._solved(summary, self._seed)
-            value = self.result_ if name == "result_" else getattr(self.result_, _FITTED[name])
-            if value is not None:
-                return value
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

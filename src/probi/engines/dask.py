@@ -19,6 +19,7 @@ import contextlib
 import logging
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from typing import Any, NamedTuple, Self
 
@@ -415,12 +416,13 @@ def _dtype_of_ids(type: Any) -> Any:
 # -- the estimator ----------------------------------------------------------------------------------------------------
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DaskPROBI(KMedianBase):
     """:class:`probi.PROBI` for Dask collections, and for files that Dask workers read.
 
     Parameters
     ----------
-    n_clusters, summary_size, preset, n_init, init, max_iter, tol, random_state, n_jobs, verbose, summary_params
+    n_clusters, preset, n_init, init, max_iter, tol, random_state, n_jobs, verbose, summary_size, summary_params
         As in :class:`probi.PROBI`; the summary is solved in this process.
     reading : dict, default=None
         How DataFrames and files are read, as in :func:`probi.io.read`: ``{"layout": "groups", "group_size": 10}``.
@@ -444,25 +446,9 @@ class DaskPROBI(KMedianBase):
     (20000,)
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        summary_size: int | None = None,
-        preset: str = "default",
-        n_init: int | None = None,
-        init: ArrayLike | None = None,
-        max_iter: int | None = None,
-        tol: float = 1e-4,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        summary_params: dict[str, Any] | None = None,
-        reading: dict[str, Any] | None = None,
-    ) -> None:
-        self.n_clusters, self.summary_size, self.preset, self.n_init = n_clusters, summary_size, preset, n_init
-        self.init, self.max_iter, self.tol, self.random_state = init, max_iter, tol, random_state
-        self.n_jobs, self.verbose, self.summary_params, self.reading = n_jobs, verbose, summary_params, reading
+    summary_size: int | None = None
+    summary_params: dict[str, Any] | None = None
+    reading: dict[str, Any] | None = None
 
     def fit(self, X: Any, y: None = None) -> Self:
         """Summarize all partitions and solve the summary.
@@ -496,7 +482,7 @@ class DaskPROBI(KMedianBase):
         )  # fmt: skip
         self.n_features_in_ = self.summary_.n_features or 0
         with _parallel.limited(self.n_jobs):
-            self._keep(self._solved(self.summary_, seed))
+            self.result_ = self._solved(self.summary_, seed)
         self.labels_ = self.predict(X)
         return self
 

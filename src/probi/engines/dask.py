@@ -18,8 +18,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import signal
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from multiprocessing import resource_tracker
 from typing import Any, NamedTuple, Self
 
@@ -29,6 +30,7 @@ import pyarrow.types as kind
 from numpy.typing import ArrayLike
 
 from probi import _parallel
+from probi._notes import counted
 from probi._random import seed_of
 from probi.engines import PART_BYTES
 from probi.engines.engine import N_FIRST, Engine, Files, Frame, OnPart, Space, no_progress
@@ -107,7 +109,8 @@ def summarize(
     >>> on_dask.summarize(points, 4, random_state=0)
     Summary(20,000 nodes read, 800 kept, up to 4 clusters, coreset of 800, mass 20,000)
     """
-    return DaskEngine(client).summarize(source, n_clusters, options, part_bytes, on_part)
+    with _computing_on(client):
+        return DaskEngine().summarize(source, n_clusters, options, part_bytes, on_part)
 
 
 def assign(
@@ -152,47 +155,44 @@ def assign(
     >>> on_dask.assign(points, [[-1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]).compute()[:5]
     array([1, 1, 1, 0, 0], dtype=int32)
     """
+    with _computing_on(client):
+        if not isinstance(source, (da.Array, db.Bag)):
+            return DaskEngine().assign(source, centers, reading, space, part_bytes)
+        collection, size, _ = Collection.of(source, reading)
     if isinstance(source, db.Bag):
-        return Bag.of(source, reading).bag.map(nearest, np.asarray(centers))
-    if isinstance(source, da.Array):
-        array, size = Blocks.of(source, reading)[:2]
-        return array.map_blocks(
-            _labels, np.asarray(centers), size, chunks=(tuple(n // size for n in array.chunks[0]),),
-            drop_axis=list(range(1, array.ndim)), dtype=np.int32, meta=np.empty(0, np.int32),
-        )  # fmt: skip
-    return DaskEngine(client).assign(source, centers, reading, space, part_bytes)
+        return collection.map(nearest, np.asarray(centers))
+    return collection.map_blocks(
+        _labels, np.asarray(centers), size, chunks=(tuple(n // size for n in collection.chunks[0]),),
+        drop_axis=list(range(1, collection.ndim)), dtype=np.int32, meta=np.empty(0, np.int32),
+    )  # fmt: skip
 
 
 class DaskEngine(Engine):
-    """Dask's workers, on a client or on the active scheduler. A part is a Delayed."""
+    """Dask's workers, on the active client or scheduler. A part is a Delayed."""
 
     frames = (dd.DataFrame,)
-
-    def __init__(self, client: Any = None) -> None:
-        self._client = client
 
     @property
     def description(self) -> str:
         """Number of workers, and address of the dashboard."""
-        n_workers = len(self._client.scheduler_info(-1)["workers"])
-        return f"Dask with {n_workers} worker{'s' * (n_workers != 1)}, {self._client.dashboard_link}"
+        client = default_client()
+        n_workers = len(client.scheduler_info(-1)["workers"])
+        return f"Dask with {counted(n_workers, 'worker')}, {client.dashboard_link}"
 
     def open(self, source: Any, reading: Mapping[str, Any], space: Space = None, part_bytes: int = PART_BYTES) -> Any:
         """Find out how to read a source; an Array in chunks of whole nodes, a Bag as it is."""
-        with self._computing():
-            if isinstance(source, (da.Array, db.Bag)):
-                return (Blocks if isinstance(source, da.Array) else Bag).of(source, reading)
-            return super().open(source, reading, space, part_bytes)
+        if isinstance(source, (da.Array, db.Bag)):
+            return Collection.of(source, reading)
+        return super().open(source, reading, space, part_bytes)
 
     def run(self, source: Any, how: Any, task: Task) -> Any:
         """Run a task on each part of a source."""
-        if isinstance(how, Blocks):
-            blocks = enumerate(how.array.to_delayed().reshape(-1))
-            return [_call(task, _summarize_block, task, block, how.group_size, number) for number, block in blocks]
-        if isinstance(how, Bag):
-            return [_call(task, _summarize_bag, task, *part) for part in enumerate(how.bag.to_delayed())]
-        with self._computing():
+        if not isinstance(how, Collection):
             return super().run(source, how, task)
+        parts = how.nodes.to_delayed()
+        if isinstance(source, da.Array):
+            parts = parts.reshape(-1)
+        return [_call(task, _summarize_nodes, task, *part, how.group_size) for part in enumerate(parts)]
 
     def on_files(self, files: Files, task: Task, numbers: range) -> list[Delayed]:
         """Delayed results for parts of files."""
@@ -206,7 +206,7 @@ class DaskEngine(Engine):
             n_left = n_rows - sum(map(len, tables))
             if n_left <= 0 or n_left < n_rows <= N_FIRST:
                 break
-            (rows,) = dask.compute(delayed(_head)(part, n_left))
+            (rows,) = dask.compute(delayed(_rows)(part, 0, n_left))
             tables.append(_table(_with_text_names(rows)))
         return pa.concat_tables(tables, promote_options="permissive")
 
@@ -231,11 +231,11 @@ class DaskEngine(Engine):
 
     def collect(self, parts: Sequence[Delayed]) -> list[bytes]:
         """Compute all parts."""
-        return list(dask.compute(*parts, scheduler=self._client))
+        return list(dask.compute(*parts))
 
     def merge(self, parts: Sequence[Delayed], task: Summarize, on_part: OnPart = no_progress) -> bytes:
         """Compute the root of a tree of merges, and report how many leaves are done."""
-        leaves, client = parts, self._client or _active_client()
+        leaves, client = parts, _active_client()
         while len(parts) > 1:
             parts = [_call("merge", merge, [parts[i] for i in group]) for group in groups(len(parts), task.fan_in)]
         (root,) = parts
@@ -260,9 +260,10 @@ class DaskEngine(Engine):
             for future in list(waiting.futures):
                 future.release()
 
-    def _computing(self) -> Any:
-        """Also compute the first rows and the lengths of partitions on the client."""
-        return contextlib.nullcontext() if self._client is None else dask.config.set(scheduler=self._client)
+
+def _computing_on(client: Any) -> Any:
+    """Compute on a client; None: as the user configured."""
+    return contextlib.nullcontext() if client is None else dask.config.set(scheduler=client)
 
 
 def _active_client() -> Any:
@@ -288,62 +289,51 @@ def _call(what: str | Task, function: Callable[..., Any], *arguments: Any) -> De
 # -- arrays and bags --------------------------------------------------------------------------------------------------
 
 
-class Blocks(NamedTuple):
-    """An array chunked along its first axis only, and between groups of rows."""
+class Collection(NamedTuple):
+    """A Bag of Nodes, or an Array chunked along its first axis only, and between groups of rows."""
 
-    array: da.Array
-    group_size: int
+    nodes: Any
+    group_size: int = 1
     options: Options = Options()
 
     @classmethod
-    def of(cls, array: da.Array, reading: Mapping[str, Any]) -> Self:
+    def of(cls, source: Any, reading: Mapping[str, Any]) -> Self:
         """Check the options and the shape."""
+        if isinstance(source, db.Bag):
+            if reading:
+                raise InputError(f"A Bag of Nodes takes no reading options, got {', '.join(reading)}.")
+            return cls(source)
         unknown = [name for name in reading if name not in ("group_size", "layout")]
         if unknown:
             raise InputError(f"An Array takes no option {unknown[0]}: use a DataFrame for that.")
-        if array.ndim not in (2, 3):
-            raise InputError(f"An Array of nodes must have 2 or 3 dimensions, got {array.ndim}.")
+        n_axes = source.ndim
+        if n_axes not in (2, 3):
+            raise InputError(f"An Array of nodes must have 2 or 3 dimensions, got {n_axes}.")
         size = reading.get("group_size")
         if size is not None:
             check_count("group_size", size)
         size = int(size or 1)
-        layout = "nested" if array.ndim == 3 else "groups" if "group_size" in reading else "points"
+        layout = "nested" if n_axes == 3 else "groups" if "group_size" in reading else "points"
         if reading.get("layout") not in (None, layout):
             raise InputError(f"This Array has the layout {layout!r}, not {reading['layout']!r}.")
-        if array.ndim == 3 and size > 1:
+        if n_axes == 3 and size > 1:
             raise InputError("group_size is for an Array of rows; this one has nodes along its first axis.")
-        if np.isnan(array.shape[0]):
-            array = array.compute_chunk_sizes()
-        if len(array) % size:
-            raise InputError(f"{len(array):,} rows are not a multiple of group_size {size}.")
-        ends = np.unique(-(-np.cumsum(array.chunks[0]) // size) * size)
+        if np.isnan(source.shape[0]):
+            source = source.compute_chunk_sizes()
+        if len(source) % size:
+            raise InputError(f"{len(source):,} rows are not a multiple of group_size {size}.")
+        ends = np.unique(-(-np.cumsum(source.chunks[0]) // size) * size)
         chunks = tuple(int(n) for n in np.diff(ends, prepend=0))
-        return cls(array.rechunk((chunks, *((-1,) * (array.ndim - 1)))), size)
-
-
-class Bag(NamedTuple):
-    """A Bag of Nodes."""
-
-    bag: db.Bag
-    options: Options = Options()
-
-    @classmethod
-    def of(cls, bag: db.Bag, reading: Mapping[str, Any]) -> Self:
-        """Check that there are no options."""
-        if reading:
-            raise InputError(f"A Bag of Nodes takes no reading options, got {', '.join(reading)}.")
-        return cls(bag)
+        return cls(source.rechunk((chunks, *((-1,) * (n_axes - 1)))), size)
 
 
 def _nodes_of_block(block: Any, group_size: int) -> Nodes:
     return Nodes.from_dense(block) if block.ndim == 3 else Nodes.from_groups(block, group_size)
 
 
-def _summarize_block(task: Summarize, block: Any, group_size: int, number: int) -> bytes:
-    return task.of_nodes((_nodes_of_block(one, group_size) for one in [block]), number)  # lazy: errors name the part
-
-
-def _summarize_bag(task: Summarize, number: int, batches: Iterable[Nodes]) -> bytes:
+def _summarize_nodes(task: Summarize, number: int, part: Any, group_size: int) -> bytes:
+    """Summarize a list of nodes, or a block of an array; lazily, so that errors name the part."""
+    batches = (_nodes_of_block(block, group_size) for block in [part]) if isinstance(part, np.ndarray) else part
     return task.of_nodes(batches, number)
 
 
@@ -361,29 +351,18 @@ def _with_text_names(frame: Any) -> Any:
 
 def _whole_groups(parts: Sequence[Delayed], group_size: int) -> list[list[Delayed]]:
     """Rows of each partition from the start of its first group to the end of its last one."""
-    lengths = dask.compute(*[delayed(len)(part) for part in parts])
-    ends = np.cumsum(lengths)
+    starts = np.cumsum([0, *dask.compute(*[delayed(len)(part) for part in parts])])
+    edges = np.minimum(-(-starts // group_size) * group_size, starts[-1])
     pieces = []
-    for number, end in enumerate(ends):
-        skip = min(int((lengths[number] - end) % group_size), lengths[number])
-        piece = [delayed(_tail)(parts[number], skip)]
-        # A partition without the start of a group lends all its rows.
-        wanted = 0 if skip == lengths[number] else int(-end % group_size)
-        for after in range(number + 1, len(parts)):
-            if wanted <= 0:
-                break
-            piece.append(delayed(_head)(parts[after], min(wanted, lengths[after])))
-            wanted -= lengths[after]
-        pieces.append(piece)
+    for number, (first, last) in enumerate(pairwise(edges)):
+        # The last group may end in a later partition; of one without the start of a group no rows are left.
+        used = range(number, max(number + 1, int(np.searchsorted(starts, last))))
+        pieces.append([delayed(_rows)(parts[i], *np.maximum([first, last] - starts[i], 0).tolist()) for i in used])
     return pieces
 
 
-def _head(frame: Any, n_rows: int) -> Any:
-    return frame.iloc[:n_rows]
-
-
-def _tail(frame: Any, n_rows: int) -> Any:
-    return frame.iloc[n_rows:]
+def _rows(frame: Any, start: int, stop: int) -> Any:
+    return frame.iloc[start:stop]
 
 
 def _run_on_frame(how: Frame, task: Task, number: int, frames: Sequence[Any]) -> bytes:
@@ -530,7 +509,7 @@ def connected(workers: str | None) -> Iterator[Engine]:
                 client.wait_for_workers(1, timeout=CONNECT_SECONDS)
             except TimeoutError:
                 raise InputError(f"The Dask scheduler at {workers} has no workers.") from None
-            yield DaskEngine(client)
+            yield DaskEngine()
         return
     n_workers = int(workers) if workers is not None else dask.system.CPU_COUNT
     # Processes of one thread each: code outside kernels holds the interpreter lock.
@@ -539,8 +518,8 @@ def connected(workers: str | None) -> Iterator[Engine]:
         local = LocalCluster(
             n_workers=n_workers, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
         )
-    with local as cluster, Client(cluster) as client:
-        yield DaskEngine(client)
+    with local as cluster, Client(cluster):
+        yield DaskEngine()
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -109,8 +110,12 @@ class Engine(ABC):
         on_part: OnPart = no_progress,
     ) -> Summary:
         """Summarize a source; the options are those of a summary and those of reading."""
-        task = Summarize(SummaryConfig.taken_from(n_clusters, options))
-        how = self.open(source, options, None, part_bytes)
+        config = SummaryConfig.taken_from(n_clusters, options)
+        return self.summarize_opened(source, self.open(source, options, None, part_bytes), config, on_part)
+
+    def summarize_opened(self, source: Any, how: Any, config: SummaryConfig, on_part: OnPart = no_progress) -> Summary:
+        """Summarize a source that :meth:`open` knows how to read."""
+        task = Summarize(config)
         return finish(self.merge(self.run(source, how, task), task, on_part), how.options)
 
     def assign(self, source: Any, centers: ArrayLike, reading: Mapping[str, Any], space: Space, part_bytes: int) -> Any:
@@ -164,15 +169,8 @@ class Files:
         known = reader.known()
         # A worker may run in another folder.
         sources = [replace(s, path=p.absolute(), name=str(s)) for s, p in zip(reader.sources, paths, strict=True)]
-        file_stats = [path.stat() for path in paths]
-        return cls(
-            tuple(sources),
-            reader.options,
-            known,
-            tuple(cut(reader, part_bytes)),
-            tuple(stat.st_size for stat in file_stats),
-            tuple(stat.st_mtime_ns for stat in file_stats),
-        )
+        sizes, times = zip(*((stat.st_size, stat.st_mtime_ns) for stat in map(Path.stat, paths)), strict=True)
+        return cls(tuple(sources), reader.options, known, tuple(cut(reader, part_bytes)), sizes, times)
 
     def empty(self, task: Assign) -> pa.Table:
         """Table of the assignments of no nodes."""
@@ -251,7 +249,8 @@ class Frame(NamedTuple):
 
     def _reader(self, number: int, tables: Iterable[pa.Table]) -> Reader:
         """Open a partition; an empty one may have no tables."""
-        source = Source(None, "tables", f"partition {number}", _never_empty(tables, self.known.schema))
+        some = chain(tables, [self.known.schema.empty_table()])
+        source = Source(None, "tables", f"partition {number}", some)
         return Reader([source], self.options, self.known)
 
     def labeled(self, number: int, tables: Iterable[pa.Table], centers: Array) -> Iterator[tuple[pa.Table, pa.Array]]:
@@ -268,15 +267,6 @@ class Frame(NamedTuple):
             if n_rows := batch.counts.rows - n_before:
                 yield _take_rows(waiting, n_rows), _labels_of_rows(batch, centers, n_before, n_rows)
             n_before = batch.counts.rows
-
-
-def _never_empty(tables: Iterable[pa.Table], schema: Any) -> Iterator[pa.Table]:
-    empty = True
-    for table in tables:
-        empty = False
-        yield table
-    if empty:
-        yield schema.empty_table()
 
 
 def _take_rows(tables: deque[pa.Table], n_rows: int) -> pa.Table:

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 
 from probi.engines import PART_BYTES
 from probi.engines.engine import Engine, Files, Frame, OnPart, SavedStream, no_progress
-from probi.engines.tasks import Summarize, Task, finish, groups, merge, table_from_bytes, table_to_bytes
+from probi.engines.tasks import Summarize, Task, groups, merge, table_from_bytes, table_to_bytes
 from probi.errors import InputError, MissingExtraError, ProbiError
 from probi.solver.result import Result
 from probi.solver.solve import solve
@@ -250,6 +250,7 @@ class SparkEngine(Engine):
         finally:
             for frame in (leaves, *self._sorted):
                 frame.unpersist()
+            self._sorted.clear()
 
 
 # -- on executors -----------------------------------------------------------------------------------------------------
@@ -432,12 +433,12 @@ class SparkPROBI(Estimator):
 
     def _fit(self, dataset: DataFrame) -> SparkPROBIModel:
         given = {"size": self.summary_size, "preset": self.preset, "random_state": self.random_state}
-        task = Summarize(SummaryConfig.taken_from(self.n_clusters, given | (self.summary_params or {})))
+        config = SummaryConfig.taken_from(self.n_clusters, given | (self.summary_params or {}))
         engine = SparkEngine(None, self.order, self.n_partitions)
         how = engine.open(dataset, self.reading)
-        summary = finish(engine.merge(engine.run(dataset, how, task), task), how.options)
-        result = solve(summary, self.n_clusters, n_init=self.n_init, random_state=task.config.seed)
-        return SparkPROBIModel(summary, result, how, self.prediction_col, self.order, self.n_partitions)
+        summary = engine.summarize_opened(dataset, how, config)
+        result = solve(summary, self.n_clusters, n_init=self.n_init, random_state=config.seed)
+        return SparkPROBIModel(summary, result, how, engine, self.prediction_col)
 
 
 class SparkPROBIModel(Model):
@@ -451,7 +452,9 @@ class SparkPROBIModel(Model):
         The solution.
     how : Frame
         How rows of a DataFrame become nodes.
-    prediction_col, order, n_partitions
+    engine : SparkEngine
+        How rows are brought together.
+    prediction_col : str
         As in :class:`SparkPROBI`.
 
     Attributes
@@ -472,18 +475,10 @@ class SparkPROBIModel(Model):
            [0.5]])
     """
 
-    def __init__(
-        self,
-        summary: Summary,
-        result: Result,
-        how: Frame,
-        prediction_col: str,
-        order: str | None,
-        n_partitions: int | None,
-    ) -> None:
+    def __init__(self, summary: Summary, result: Result, how: Frame, engine: SparkEngine, prediction_col: str) -> None:
         super().__init__()
-        self.summary, self.result, self._how, self._prediction_col = summary, result, how, prediction_col
-        self._order, self._n_partitions = order, n_partitions
+        self.summary, self.result = summary, result
+        self._how, self._engine, self._prediction_col = how, engine, prediction_col
 
     @property
     def centers(self) -> Any:
@@ -494,8 +489,7 @@ class SparkPROBIModel(Model):
         """All columns, plus the cluster of each row's node; the order of rows changes."""
         if self._prediction_col in dataset.columns:
             raise InputError(f"Column {self._prediction_col!r} already exists. Use another prediction_col.")
-        engine = SparkEngine(None, self._order, self._n_partitions)
-        frame = engine.colocate_nodes(dataset, self._how.known.columns)
+        frame = self._engine.colocate_nodes(dataset, self._how.known.columns)
         predict = partial(_predict, self._how, self.centers, dataset.columns, self._prediction_col)
         schema = StructType([*dataset.schema.fields]).add(self._prediction_col, IntegerType())
         return _map_in_arrow(frame, predict, schema)

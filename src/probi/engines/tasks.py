@@ -4,7 +4,6 @@ import pickle
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Protocol
 
 import pyarrow as pa
 
@@ -31,14 +30,6 @@ PART_STATS = "part"
 
 
 # -- tasks ------------------------------------------------------------------------------------------------------------
-
-
-class Task(Protocol):
-    """What to do with one numbered part of the data."""
-
-    def __call__(self, reader: Reader, number: int, part: Part | None = None) -> bytes:
-        """Process what a reader reads."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -104,6 +95,10 @@ class Assign:
     def tallies(self, table: pa.Table) -> list[Tally]:
         """Sums of a part, from its table."""
         return pickle.loads(table.schema.metadata[b"sums"])  # type: ignore[no-any-return]
+
+
+# What to do with one numbered part of the data.
+Task = Summarize | Assign
 
 
 def table_to_bytes(table: pa.Table) -> bytes:
@@ -211,4 +206,4 @@ def merge(parts: Sequence[bytes]) -> bytes:
 
 def groups(n_parts: int, fan_in: int) -> Iterator[range]:
     """Numbers of the parts in each group of neighbors."""
-    return (range(start, min(start + fan_in, n_parts)) for start in range(0, n_parts, fan_in))
+    return (range(n_parts)[start : start + fan_in] for start in range(0, n_parts, fan_in))

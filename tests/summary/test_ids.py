@@ -13,7 +13,7 @@ from samples import certain, summarized, uncertain
 from summary.test_damage import assert_refused, forged
 
 from probi import Nodes, Summary, Window
-from probi.summary.file import summary_from_bytes
+from probi.summary import file
 
 NUMBERS = np.arange(400)
 TEXTS = np.array([f"n{i}" for i in NUMBERS])
@@ -216,7 +216,7 @@ def test_the_file_holds_a_column_of_ids():
 def test_a_leaf_without_mass_still_has_a_kind():
     none_left = with_ids(uncertain(64), TEXTS).with_weights(np.zeros(64))
     summary = Summary.from_bytes(summarized(none_left).to_bytes())
-    (stream,) = summary_from_bytes(summary.to_bytes()).streams
+    (stream,) = file.from_bytes(summary.to_bytes(), "summary")[2][None].streams
     assert len(stream.levels[0][0]) == 0
     summary.update(with_ids(uncertain(7), TEXTS))
     assert_array_equal(summary.coreset().ids, TEXTS[:7])

@@ -524,8 +524,8 @@ def test_damage_is_found_wherever_it_is(path):
 def forged(change, states=None, found=None, config=None):
     """Bytes of a window with a right checksum whose header was changed."""
     found = found or read(uncertain(40), np.arange(40))
-    _, header, known = file.window_from_bytes(found.to_bytes())
-    return file.window_to_bytes(config or found._config, header | change, known | (states or {}))
+    _, header, known = file.from_bytes(found.to_bytes(), "window")
+    return file.to_bytes(config or found._config, known | (states or {}), header | change)
 
 
 @pytest.mark.parametrize(
@@ -571,7 +571,7 @@ def test_forged_periods_are_refused(period):
     found = read(uncertain(9), np.arange(9))
     states = {period if period != [1] else (1,): found._state.summaries[0]._saved()}
     with pytest.raises(InputError):
-        Window.from_bytes(file._write({"config": found._config.shared, "window": {"n_periods": 3}}, states))
+        Window.from_bytes(file.to_bytes(found._config, states, {"n_periods": 3}))
 
 
 def test_a_window_of_format_2_is_read_as_it_was_meant():

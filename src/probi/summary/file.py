@@ -12,6 +12,7 @@ import json
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -41,10 +42,9 @@ from probi.validation import (
 
 # Windows had their own numbers up to 3: see _read_archive.
 FORMAT = 7
-# Defaults for older formats: up to format 2 the size of the audit sample was a constant (and sizes of audited nodes
-# their masses), up to format 4 leaf and fan-in were. Up to format 6 every leaf had the same number of nodes.
-BEFORE = {"max_realizations": None, "epsilon": None, "delta": None, "audit_size": 2500, "leaf": 0, "fan_in": 0}
-ALL_LEAVES_EQUAL = {"leaf_coordinates": 0}
+# Parameters that older formats did not save: up to format 2 the size of the audit sample was a constant (and sizes of
+# audited nodes their masses), up to format 6 every leaf had the same number of nodes.
+BEFORE = {"audit_size": 2500, "leaf_coordinates": 0}
 CHECKSUM = re.compile(rb"probi-sha256:([0-9a-f]{64})")
 NO_CHECKSUM = b"probi-sha256:" + b"0" * 64
 ARCHIVE_CHECKSUM = re.compile(rb"probi-window-sha256:([0-9a-f]{64})\Z")
@@ -71,23 +71,16 @@ WRONG_KIND = {
 MAX_LEVELS = 64
 
 
-def summary_to_bytes(state: State) -> bytes:
-    """Serialize a summary."""
-    return _write({"config": state.config.shared}, {None: state})
-
-
-def window_to_bytes(config: SummaryConfig, window: dict[str, Any], states: Mapping[int, State]) -> bytes:
-    """Serialize a window: the config of its summaries, its parameters and counters, and its summaries by period."""
-    return _write({"config": config.shared, "window": window}, {period: states[period] for period in sorted(states)})
-
-
-def _write(header: dict[str, Any], states: Mapping[Any, State]) -> bytes:
+def to_bytes(config: SummaryConfig, states: Mapping[Any, State], window: dict[str, Any] | None = None) -> bytes:
+    """Serialize summaries by period, with the parameters and counters of their window; None is that of no window."""
+    header = {"format": FORMAT, "config": config.shared} | ({} if window is None else {"window": window})
+    states = {period: states[period] for period in sorted(states)}
     parts = [(period, *part) for period, state in states.items() for part in _parts(state)]
     kinds = dict.fromkeys(Form.of(nodes).ids for *_, nodes in parts if nodes.ids is not None)
     # Periods may differ, but a column has one type.
     id_columns = {kind: f"id_{i}" if i > 1 else "id" for i, kind in enumerate(kinds, 1)}
     entries = [_entry(period, state, id_columns) for period, state in states.items()]
-    text = json.dumps({"format": FORMAT, **header, "summaries": entries})
+    text = json.dumps(header | {"summaries": entries})
     table = pa.table(_columns(parts, id_columns)).replace_schema_metadata({"probi": text, "checksum": NO_CHECKSUM})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema, options=COMPRESSED) as writer:
@@ -110,7 +103,7 @@ def _entry(period: int | None, state: State, id_columns: Mapping[Any, str]) -> d
                 "n_digested": stream.n_digested,
                 "totals": stream.totals._asdict(),
                 "thinning": stream.thinning._asdict(),
-                "surroundings": _surroundings_to_json(stream.surroundings),
+                "surroundings": stream.surroundings and _to_json(stream.surroundings),
                 "seal": stream.seal._asdict(),
                 "leaf_number": stream.leaf_number,
             }
@@ -121,6 +114,10 @@ def _entry(period: int | None, state: State, id_columns: Mapping[Any, str]) -> d
         "audit_sizes": state.audit.sizes.tolist(),
         "about": state.about,
     }
+
+
+def _to_json(around: Surroundings) -> dict[str, Any]:
+    return {"location": around.location.tolist(), "mass": around.mass, "distance": around.distance}
 
 
 def _parts(state: State) -> Iterator[tuple[int, int, Nodes]]:
@@ -154,26 +151,24 @@ def _columns(parts: list[tuple[int | None, int, int, Nodes]], id_columns: Mappin
     columns["weight"] = pa.array(np.concatenate([nodes.weights for nodes in node_sets]))
     # Thinned nodes keep the sums from before, which differ from those of their probabilities by rounding.
     columns["total_probability"] = pa.array(np.concatenate([nodes.total_probabilities for nodes in node_sets]))
-    if any(nodes.known(KEPT) for nodes in node_sets):
-        for i, name in enumerate(KEPT_COLUMNS):
-            kind = pa.list_(pa.float64(), node_sets[0].n_features) if name.endswith("median") else pa.float64()
-            columns[name] = pa.concat_arrays([_statistic(nodes, i, kind) for nodes in node_sets])
+    kept = [nodes.known(KEPT) for nodes in node_sets]
+    if any(kept):
+        for i, (name, kind) in enumerate(_types_of_kept(node_sets[0].n_features).items()):
+            columns[name] = pa.concat_arrays(
+                [
+                    pa.nulls(n, kind) if known is None else _values(known[i].astype(np.float64))
+                    for n, known in zip(lengths, kept, strict=True)
+                ]
+            )
     offsets = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(nodes.offsets) for nodes in node_sets]))])
-    points = _points(np.concatenate([nodes.points for nodes in node_sets]))
-    columns["points"] = pa.LargeListArray.from_arrays(offsets, points)
-    columns["probabilities"] = pa.LargeListArray.from_arrays(
-        offsets, pa.array(np.concatenate([nodes.probabilities for nodes in node_sets]))
-    )
+    for name in ("points", "probabilities"):
+        values = _values(np.concatenate([getattr(nodes, name) for nodes in node_sets]))
+        columns[name] = pa.LargeListArray.from_arrays(offsets, values)
     return columns
 
 
-def _statistic(nodes: Nodes, i: int, kind: pa.DataType) -> pa.Array:
-    """The i-th array of the saved statistic, null where unknown."""
-    statistic = nodes.known(KEPT)
-    if statistic is None:
-        return pa.nulls(len(nodes), kind)
-    value = statistic[i].astype(np.float64)
-    return _points(value) if value.ndim == 2 else pa.array(value)
+def _types_of_kept(n_features: int) -> dict[str, pa.DataType]:
+    return dict(zip(KEPT_COLUMNS, (pa.list_(pa.float64(), n_features), pa.float64()), strict=True))
 
 
 def _ids_to_arrow(ids: Array) -> pa.Array:
@@ -184,25 +179,22 @@ def _ids_to_arrow(ids: Array) -> pa.Array:
     return pa.array(np.ascontiguousarray(ids), pa.string() if ids.dtype == object else None)
 
 
-def _points(points: Array) -> pa.Array:
-    return pa.FixedSizeListArray.from_arrays(pa.array(points.reshape(-1)), points.shape[1])
+def _values(values: Array) -> pa.Array:
+    """Numbers, or lists of a fixed size."""
+    flat = pa.array(values.reshape(-1))
+    return flat if values.ndim == 1 else pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
 
 
 # -- reading ------------------------------------------------------------------------------------------------------
 
 
-def summary_from_bytes(data: bytes) -> State:
-    """Read what :func:`summary_to_bytes` wrote, or raise an InputError."""
-    if is_archive(data):
-        raise InputError(WRONG_KIND["summary"])
-    _, _, states = _read(data, "summary")
-    _require(list(states) == [None], "it does not hold one summary")
-    return states[None]
-
-
-def window_from_bytes(data: bytes) -> tuple[dict[str, Any], dict[str, Any], dict[Any, State]]:
-    """Read what :func:`window_to_bytes` wrote, or raise an InputError; the config as keyword arguments."""
-    return _read_archive(data) if is_archive(data) else _read(data, "window")
+def from_bytes(data: bytes, kind: str) -> tuple[dict[str, Any], dict[str, Any], dict[Any, State]]:
+    """Config as keyword arguments, header of the window, and summaries by period, of a summary or window."""
+    if not is_archive(data):
+        return _read(data, kind)
+    if kind == "summary":
+        raise InputError(WRONG_KIND[kind])
+    return _read_archive(data)
 
 
 @contextlib.contextmanager
@@ -242,6 +234,7 @@ def _read(data: bytes, kind: str) -> tuple[dict[str, Any], dict[str, Any], dict[
             states[entry["period"]] = _state(table.slice(start, n_nodes), config, entry)
             start += n_nodes
         _require(start == table.num_rows, "its parts do not add up")
+        _require(kind == "window" or list(states) == [None], "it does not hold one summary")
         return config, header.get("window", {}), states
 
 
@@ -252,10 +245,10 @@ def _read_archive(data: bytes) -> tuple[dict[str, Any], dict[str, Any], dict[Any
         _require(all(member.compress_size == member.file_size for member in archive.infolist()), "it is compressed")
         window = json.loads(archive.read("window.json"))
         _check_format(window, 3, "window")
-        states = {period: summary_from_bytes(archive.read(f"period{period:+d}.probi")) for period in window["numbers"]}
-        # Format 1 has no limit of periods ahead; up to format 2 the config was called plan, with fewer fields.
-        config = _with_old_leaves(window.get("config") or window["plan"])
-        return config, {"max_ahead": None, "n_ahead": 0} | window, states
+        members = {period: archive.read(f"period{period:+d}.probi") for period in window["numbers"]}
+        states = {period: _read(member, "summary")[2][None] for period, member in members.items()}
+        # Format 1 has no limit of periods ahead.
+        return _config(window), {"max_ahead": None, "n_ahead": 0} | window, states
 
 
 def _check_checksum(data: bytes, checksum: re.Pattern[bytes], kind: str) -> None:
@@ -289,12 +282,13 @@ def _state(table: pa.Table, shared: dict[str, Any], entry: dict[str, Any]) -> St
         start += n_nodes
         if level == IN_AUDIT:
             # Up to format 2 sizes were masses.
-            sizes = _audit_sizes(entry["audit_sizes"]) if "audit_sizes" in entry else nodes.mass
-            audit = AuditSample(nodes, _audit_keys(entry["audit_keys"]), sizes, limit)
+            sizes = _positive(entry["audit_sizes"], "sizes") if "audit_sizes" in entry else nodes.mass
+            keys = _positive(entry["audit_keys"], "keys")
+            _require(bool((np.diff(keys) >= 0.0).all()), "the keys of the audit sample are not in order")
+            audit = AuditSample(nodes, keys, sizes, limit)
         elif level == IN_BUFFER:
-            _require(
-                len(streams[s].buffer) == 0 and n_nodes < config.leaf, "a stream has more nodes than fit its buffer"
-            )
+            fits = len(streams[s].buffer) == 0 and n_nodes < config.leaf
+            _require(fits, "a stream has more nodes than fit its buffer")
             streams[s].buffer = Buffer.of(nodes, streams[s].thinning)
         else:
             check_count("level", level, least=0)
@@ -311,19 +305,13 @@ def _state(table: pa.Table, shared: dict[str, Any], entry: dict[str, Any]) -> St
 
 def _config(header: dict[str, Any]) -> dict[str, Any]:
     """Parameters that all streams share."""
-    if header["format"] >= 5:
-        return {**({} if header["format"] > 6 else ALL_LEAVES_EQUAL), **header["config"]}
-    known = BEFORE | {"audit_size": header["audit_limit"]} if header["format"] > 2 else BEFORE
-    config = {name: header[name] for name in ("n_clusters", "size", "preset")} | {
-        name: header.get(name, value) for name, value in known.items()
-    }
-    return _with_old_leaves(config)
-
-
-def _with_old_leaves(config: dict[str, Any]) -> dict[str, Any]:
-    """Config with the nodes per leaf of the programs up to format 4, which did not save them."""
-    config = config | ALL_LEAVES_EQUAL
-    if config["preset"] == "default" and not config.get("leaf"):
+    # Up to format 4 they were in the header itself, and in that of a window up to format 2 called plan.
+    config = header.get("config") or header.get("plan")
+    if config is None:
+        config = {entry.name: header[entry.name] for entry in fields(SummaryConfig) if entry.name in header}
+        config["audit_size"] = header.get("audit_limit", BEFORE["audit_size"])
+    config = BEFORE | config
+    if config["preset"] == "default" and not config.get("leaf"):  # up to format 4
         size = config["size"] or SIZE_PER_CLUSTER * config["n_clusters"]
         config["leaf"] = (8 if size <= 1 << 13 else 4) * size
     return config
@@ -364,12 +352,6 @@ def _stream(
     )  # fmt: skip
 
 
-def _surroundings_to_json(around: Surroundings | None) -> dict[str, Any] | None:
-    if around is None:
-        return None
-    return {"location": around.location.tolist(), "mass": around.mass, "distance": around.distance}
-
-
 def _surroundings(values: dict[str, Any] | None) -> Surroundings | None:
     if values is None:
         return None
@@ -380,17 +362,11 @@ def _surroundings(values: dict[str, Any] | None) -> Surroundings | None:
     return Surroundings(frozen(location), values["mass"], values["distance"])
 
 
-def _audit_keys(values: list[float]) -> Array:
-    keys = np.array(values, np.float64)
-    ordered = keys.ndim == 1 and (keys > 0.0).all() and (np.diff(keys) >= 0.0).all() and np.isfinite(keys).all()
-    _require(bool(ordered), "the keys of the audit sample are not in order")
-    return frozen(keys)
-
-
-def _audit_sizes(values: list[float]) -> Array:
-    sizes = np.array(values, np.float64)
-    _require(sizes.ndim == 1 and bool((sizes > 0.0).all() and np.isfinite(sizes).all()), "audit sizes are not positive")
-    return frozen(sizes)
+def _positive(values: list[float], name: str) -> Array:
+    numbers = np.array(values, np.float64)
+    valid = numbers.ndim == 1 and bool(((numbers > 0.0) & np.isfinite(numbers)).all())
+    _require(valid, f"the {name} of the audit sample are not positive")
+    return frozen(numbers)
 
 
 def _read_nodes(table: pa.Table, dtype: str | None, id_column: str | None) -> Nodes:
@@ -459,17 +435,13 @@ def _ids_from_arrow(array: pa.Array) -> Array:
 def _read_statistics(table: pa.Table, n_features: int) -> dict[str, tuple[Array, ...]]:
     if not set(KEPT_COLUMNS) & set(table.column_names):
         return {}
-    columns = [_column(table, name) for name in KEPT_COLUMNS]
-    if any(column.null_count for column in columns):
+    columns = {name: _column(table, name) for name in KEPT_COLUMNS}
+    if any(column.null_count for column in columns.values()):
         return {}
-    values = []
-    for name, column in zip(KEPT_COLUMNS, columns, strict=True):
-        if name.endswith("median"):
-            _require(column.type == pa.list_(pa.float64(), n_features), f"{name} has type {column.type}")
-            value = _numbers(column.flatten()).reshape(-1, n_features)
-        else:
-            value = _numbers(column)
-            _require(not (value < 0.0).any(), f"{name} is negative")
-        _require(bool(np.isfinite(value).all()), f"{name} is not finite")
-        values.append(frozen(value))
-    return {KEPT: tuple(values)}
+    for name, kind in _types_of_kept(n_features).items():
+        _require(columns[name].type == kind, f"{name} has type {columns[name].type}")
+    medians, spreads = columns.values()
+    values = frozen(_numbers(medians.flatten()).reshape(-1, n_features)), frozen(_numbers(spreads))
+    _require(all(np.isfinite(value).all() for value in values), "medians or spreads are not finite")
+    _require(not (values[1] < 0.0).any(), "a spread is negative")
+    return {KEPT: values}

@@ -565,7 +565,7 @@ class Summary(Configured):
         from probi.summary import file
 
         with self._lock:
-            return file.summary_to_bytes(self._saved())
+            return file.to_bytes(self._config, {None: self._saved()})
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -591,7 +591,8 @@ class Summary(Configured):
         """
         from probi.summary import file
 
-        return cls.__new__(cls)._set(*file.summary_from_bytes(bytes(data)))
+        _, _, states = file.from_bytes(bytes(data), "summary")
+        return cls.__new__(cls)._set(*states[None])
 
 
 def _bias_of_choice(nodes: Nodes, centers: Floats) -> float:

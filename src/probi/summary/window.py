@@ -386,7 +386,7 @@ class Window(Configured):
                 "n_features": state.n_features,
             }
             summaries = {period: summary._saved() for period, summary in state.summaries.items()}
-            return file.window_to_bytes(self._config, window, summaries)
+            return file.to_bytes(self._config, summaries, window)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -411,7 +411,7 @@ class Window(Configured):
         """
         from probi.summary import file
 
-        config, window, states = file.window_from_bytes(bytes(data))
+        config, window, states = file.from_bytes(bytes(data), "window")
         with file.refusing("window"):
             shared = SummaryConfig(**config, seed=window["seed"])
             periods = Periods.from_json(window["period"])

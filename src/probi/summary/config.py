@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 AUDIT_SIZE = 2500
 
 
+def _option(default: Any, metavar: str, help: str, **limits: int) -> Any:
+    """A field that is an option of the command line."""
+    return field(default=default, metadata={"metavar": metavar, "help": help, **limits})
+
+
 @dataclass(frozen=True)
 class SummaryConfig:
     """Parameters of a summary, as in :class:`probi.Summary`, checked and with defaults filled in.
@@ -27,43 +32,18 @@ class SummaryConfig:
     """
 
     n_clusters: int
-    size: int | None = field(
-        default=None,
-        metadata={
-            "metavar": "NODES",
-            "help": "Nodes in the summary; default 200 per cluster. More nodes are more accurate.",
-        },
+    size: int | None = _option(
+        None, "NODES", "Nodes in the summary; default 200 per cluster. More nodes are more accurate."
     )
-    preset: str = field(
-        default="default",
-        metadata={"metavar": "PRESET", "help": "default, paper (PROBI as published) or theory."},
+    preset: str = _option("default", "PRESET", "default, paper (PROBI as published) or theory.")
+    seed: int = _option(0, "N", "Seed; the same one gives the same bits.", min=0)
+    shard: int = _option(0, "N", "Number of this part of the data, for probi merge.", min=0)
+    max_realizations: int | None = _option(
+        None, "N", "Thin nodes to at most N realizations on arrival; the standard error includes it.", min=1
     )
-    seed: int = field(default=0, metadata={"min": 0, "metavar": "N", "help": "Seed; the same one gives the same bits."})
-    shard: int = field(
-        default=0, metadata={"min": 0, "metavar": "N", "help": "Number of this part of the data, for probi merge."}
-    )
-    max_realizations: int | None = field(
-        default=None,
-        metadata={
-            "min": 1,
-            "metavar": "N",
-            "help": "Thin nodes to at most N realizations on arrival; the standard error includes it.",
-        },
-    )
-    epsilon: float | None = field(
-        default=None, metadata={"metavar": "SHARE", "help": "With --preset theory: the largest relative error."}
-    )
-    delta: float | None = field(
-        default=None, metadata={"metavar": "SHARE", "help": "With --preset theory: how often it may be exceeded."}
-    )
-    audit_size: int = field(
-        default=AUDIT_SIZE,
-        metadata={
-            "min": 1,
-            "metavar": "NODES",
-            "help": "Nodes by which costs are estimated.",
-        },
-    )
+    epsilon: float | None = _option(None, "SHARE", "With --preset theory: the largest relative error.")
+    delta: float | None = _option(None, "SHARE", "With --preset theory: how often it may be exceeded.")
+    audit_size: int = _option(AUDIT_SIZE, "NODES", "Nodes by which costs are estimated.", min=1)
 
     # Nodes per leaf at most, and coresets of one level that become one of the next; 0: as in the preset. Coordinates
     # per leaf, at which it ends with fewer nodes (short_leaves); 0: any number, None: as in the preset. Saved in the
@@ -77,7 +57,8 @@ class SummaryConfig:
         from probi.coreset import PRESETS
         from probi.validation import check_count
 
-        for name, least in (("n_clusters", 1), ("shard", 0), ("seed", 0), ("audit_size", 1), ("max_realizations", 1)):
+        counts = {entry.name: entry.metadata["min"] for entry in fields(self) if "min" in entry.metadata}
+        for name, least in {"n_clusters": 1, **counts}.items():
             value = getattr(self, name)
             if value is not None or name != "max_realizations":
                 check_count(name, value, least=least)
@@ -120,11 +101,9 @@ class SummaryConfig:
     def short_leaves(self) -> tuple[tuple[int, int], ...]:
         """Numbers of nodes and of coordinates at which a leaf ends before it has all its nodes."""
         coordinates = self.leaf_coordinates
-        return (
-            ((self.min_leaf, coordinates), (max(self.min_leaf, self.leaf // 2), coordinates // 4))
-            if coordinates
-            else ()
-        )
+        if not coordinates:
+            return ()
+        return (self.min_leaf, coordinates), (max(self.min_leaf, self.leaf // 2), coordinates // 4)
 
     def for_shard(self, shard: int) -> SummaryConfig:
         """The same config for another part of the data."""

@@ -374,18 +374,15 @@ class Window(Configured):
         from probi.summary import file
 
         with self._lock:
-            state = self._state
+            counts = self._state._asdict()
+            summaries = {period: summary._saved() for period, summary in counts.pop("summaries").items()}
             window = {
                 "period": self._periods.to_json(),
                 "n_periods": self.n_periods,
                 "max_ahead": self.max_ahead,
                 "seed": self._config.seed,
-                "latest": state.latest,
-                "n_late": state.n_late,
-                "n_ahead": state.n_ahead,
-                "n_features": state.n_features,
+                **counts,
             }
-            summaries = {period: summary._saved() for period, summary in state.summaries.items()}
             return file.to_bytes(self._config, summaries, window)
 
     @classmethod
@@ -426,7 +423,7 @@ class Window(Configured):
             for period, summary in summaries.items():
                 _check_belongs(summary, period, shared, window)
             max_ahead = _checked_max_ahead(window["max_ahead"], window["n_periods"])
-            state = _State(summaries, window["latest"], window["n_late"], window["n_ahead"], window["n_features"])
+            state = _State(summaries, *(window[name] for name in _State._fields[1:]))
             return cls.__new__(cls)._set(periods, window["n_periods"], max_ahead, shared, state)
 
 
@@ -446,15 +443,11 @@ def _checked_max_ahead(max_ahead: int | None, n_periods: int) -> int:
 def _ahead(numbers: Any, latest: int | None, max_ahead: int) -> Mask:
     """Which nodes are too far ahead of all accepted nodes before them."""
     ahead = np.zeros(len(numbers), bool)
-    first = int(numbers[0]) if latest is None else latest
-    if numbers.max() <= first + max_ahead:
-        return ahead
-    limit = first + max_ahead
-    for i, number in enumerate(numbers.tolist()):
-        if number > limit:
-            ahead[i] = True
-        else:
-            limit = max(limit, number + max_ahead)
+    limit = max_ahead + (int(numbers[0]) if latest is None else latest)
+    if numbers.max() > limit:
+        for i, number in enumerate(numbers.tolist()):
+            ahead[i] = number > limit
+            limit = limit if ahead[i] else max(limit, number + max_ahead)
     return ahead
 
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from probi import _notes, _parallel
 from probi._kernels import pull
+from probi._kernels.thinning import Given
 from probi._notes import counted
 from probi._random import seed_of
 from probi._realizations import of_dense, of_gaussians, of_lists, of_matrix
@@ -770,7 +771,8 @@ class Nodes:
 
     def _thin(self, most: int, key: int, first: int, bounded: bool = False) -> tuple[Thinned, Self]:
         """Result of :meth:`thin` and its nodes, for a random key and the number of the first node under it."""
-        found = thin(self.points, self.probabilities, self.offsets, self.total_probabilities, most, key, first, bounded)
+        given = Given(self.points, self.probabilities, self.offsets, self.total_probabilities)
+        found = thin(given, most, key, first, bounded)
         arrays = {name: frozen(getattr(found, name)) for name in ("points", "probabilities", "offsets")}
         arrays["total_probabilities"] = frozen(found.totals)
         return found, self._trusted(**self._parts() | arrays | {"statistics": {}})

@@ -9,7 +9,7 @@ import numpy as np
 
 from probi import _parallel
 from probi._kernels import thinning as kernels
-from probi._kernels.thinning import keyed_uniforms
+from probi._kernels.thinning import Given
 from probi._types import Array
 from probi.errors import InputError
 from probi.validation import check_count, check_share, max_allowed
@@ -119,28 +119,21 @@ def allowed_realizations(max_realizations: int | None, epsilon: float | None) ->
     return max(2, math.ceil(MAX_PER_SQUARE / float(epsilon) ** 2))
 
 
-def thin(
-    points: Array,
-    probabilities: Array,
-    offsets: Array,
-    totals: Array,
-    max_realizations: int,
-    key: int,
-    first: int,
-    bounded: bool,
-) -> Thinned:
+def thin(given: Given, max_realizations: int, key: int, first: int, bounded: bool) -> Thinned:
     """Keep at most ``max_realizations`` per node.
 
     ``key`` and the index of a node, counted from ``first``, seed its random numbers.
     """
+    points, probabilities, offsets, totals = given
     sizes = np.diff(offsets)
     n, d = len(sizes), points.shape[1]
-    chosen = np.flatnonzero(sizes > max_realizations)
-    if len(chosen) == 0:
-        nothing = np.zeros(n)
-        return Thinned(points, probabilities, offsets, totals, nothing, nothing, nothing, np.full((n, 2), -1.0))
+    whole = sizes <= max_realizations
+    (variances, biases, moved), spreads = np.zeros((3, n)), np.full((n, 2), -1.0)
+    if whole.all():
+        return Thinned(*given, variances, biases, moved, spreads)
     # A sum of many rounded probabilities may be further above 1 than that of a few.
-    totals = np.where((sizes > max_realizations) & (totals > max_allowed(1, probabilities.dtype)), 1.0, totals)
+    totals = np.where(~whole & (totals > max_allowed(1, probabilities.dtype)), 1.0, totals)
+    chosen = np.flatnonzero(~whole)
     n_chosen = len(chosen)
     kept = kernels.Kept(
         np.empty((n_chosen, max_realizations, d), points.dtype), np.empty((n_chosen, max_realizations)),
@@ -149,11 +142,11 @@ def thin(
     n_candidates = CANDIDATES * max_realizations
     first_draws, last_draws = kernels.draws_of(sizes[chosen], n_candidates)
     draws = np.concatenate([[0], np.cumsum(last_draws - first_draws)])
-    given, numbers = kernels.Given(points, probabilities, offsets, totals), (chosen + first).astype(np.uint64)
+    given, numbers = given._replace(totals=totals), (chosen + first).astype(np.uint64)
 
     def thin_some(start: int, stop: int) -> None:
         uniforms = np.empty(draws[stop] - draws[start])
-        keyed_uniforms(np.uint64(key), numbers, first_draws, draws, uniforms, start, stop)
+        kernels.keyed_uniforms(np.uint64(key), numbers, first_draws, draws, uniforms, start, stop)
         first_uniforms = draws[start:stop] - draws[start] - first_draws[start:stop]
         kernels.thin(given, chosen, uniforms, first_uniforms, n_candidates, bounded, kept, start, stop)
 
@@ -162,24 +155,17 @@ def thin(
     new_sizes = sizes.copy()
     new_sizes[chosen] = kept.sizes
     new_offsets = np.concatenate([[0], np.cumsum(new_sizes)])
-    whole = np.ones(n, bool)
-    whole[chosen] = False
-    out_points, out_probabilities = (
-        np.empty((new_offsets[-1], d), points.dtype),
-        np.empty(new_offsets[-1], points.dtype),
-    )
-    is_whole = np.repeat(whole, new_sizes)
-    from_whole = np.repeat(whole, sizes)
-    out_points[is_whole], out_probabilities[is_whole] = points[from_whole], probabilities[from_whole]
+    from_whole, to_whole = np.repeat(whole, sizes), np.repeat(whole, new_sizes)
     used = np.arange(max_realizations) < kept.sizes[:, None]
-    out_points[~is_whole], out_probabilities[~is_whole] = kept.points[used], kept.probabilities[used]
-    variances, biases, moved = np.zeros((3, n))
-    variances[chosen], biases[chosen], moved[chosen] = kept.errors.T
-    all_spreads = np.full((n, 2), -1.0)
-    all_spreads[chosen] = kept.spreads
-    if bounded and d == 1 and len(chosen):
-        moved = _exact_distances(points, probabilities, offsets, out_points, out_probabilities, new_offsets)
-    return Thinned(out_points, out_probabilities, new_offsets, totals, variances, biases, moved, all_spreads)
+    new_points = np.empty((new_offsets[-1], d), points.dtype)
+    new_points[to_whole], new_points[~to_whole] = points[from_whole], kept.points[used]
+    new_probabilities = np.empty(new_offsets[-1], points.dtype)
+    new_probabilities[to_whole] = probabilities[from_whole]
+    new_probabilities[~to_whole] = kept.probabilities[used]
+    (variances[chosen], biases[chosen], moved[chosen]), spreads[chosen] = kept.errors.T, kept.spreads
+    if bounded and d == 1:
+        moved = _exact_distances(points, probabilities, offsets, new_points, new_probabilities, new_offsets)
+    return Thinned(new_points, new_probabilities, new_offsets, totals, variances, biases, moved, spreads)
 
 
 def _exact_distances(old: Array, p: Array, old_offsets: Array, new: Array, q: Array, new_offsets: Array) -> Array:

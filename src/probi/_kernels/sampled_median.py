@@ -18,20 +18,7 @@ HEAVY = 0.05
 
 
 @kernel
-def sampled_medians(
-    points,
-    probabilities,
-    cumulative,
-    offsets,
-    chosen,
-    uniforms,
-    n_spanning,
-    n_judging,
-    n_repetitions,
-    medians,
-    start,
-    stop,
-):
+def sampled_medians(points, probabilities, cumulative, offsets, chosen, uniforms, counts, medians, start, stop):
     """Best candidate for each of the nodes chosen[start:stop].
 
     Each repetition draws realizations of its own: ``n_spanning`` that span candidates (the means of all non-empty
@@ -40,10 +27,11 @@ def sampled_medians(
     all realizations do, if they are no more than that.
 
     IN   cumulative (n_realizations,): running sums of the probabilities within each node;
-         chosen (n_chosen,) node numbers, uniforms (n_chosen, n_drawn) in [0, 1)
+         chosen (n_chosen,) node numbers, uniforms (n_chosen, n_drawn) in [0, 1);
+         counts: n_spanning, n_judging, n_repetitions
     OUT  medians (n_chosen, d), rows start:stop overwritten
     """
-    d, n_drawn = points.shape[1], uniforms.shape[1]
+    (n_spanning, n_judging, n_repetitions), d, n_drawn = counts, points.shape[1], uniforms.shape[1]
     rows, candidate, following = np.empty(n_drawn, np.int64), np.empty((1, d)), np.empty(d)
     n_each, n_subsets = n_spanning + n_judging, 1 << min(n_spanning, N_SUBSETS)
     n_last = n_drawn - n_each * n_repetitions

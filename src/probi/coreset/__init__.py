@@ -5,7 +5,9 @@ from probi.coreset.lss import GuaranteedSampling
 from probi.coreset.paper import RingSampling
 from probi.coreset.preset import Preset
 
-# By their names.
+# By their public names.
 PRESETS: dict[str, type[Preset]] = {
-    preset.name: preset for preset in (ImportanceSampling, RingSampling, GuaranteedSampling)
+    "default": ImportanceSampling,
+    "paper": RingSampling,
+    "theory": GuaranteedSampling,
 }

@@ -41,7 +41,6 @@ SIXTEENFOLD = range(1 << 10, (1 << 13) + 1)
 class ImportanceSampling(Preset):
     """The default."""
 
-    name = "default"
     leaf_coordinates = 1 << 24
 
     @property

@@ -15,15 +15,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from probi import _parallel
-from probi._kernels import geometry
 from probi._random import generator
 from probi._types import Array, Floats, Integers
-from probi.coreset.paper import buckets, draws, kumar_medians, rings_of
+from probi.coreset.paper import buckets, draws, kumar_medians, nearest, rings_of, spreads_around
 from probi.coreset.preset import Preset, Retained, concat_nonempty
 from probi.errors import InputError, SolverWarning
 from probi.nodes import Nodes, as_nodes
-from probi.objective import Assignment
 from probi.solver.problem import Problem, draw
 from probi.solver.seeding import seed
 from probi.validation import check_count, check_share, frozen, max_allowed
@@ -81,15 +78,12 @@ class Guarantee(NamedTuple):
 
     def planned_draws(self, n: int, n_clusters: int) -> int:
         """Draws per bucket of n items for which a leaf is sized; usually fewer are needed."""
-        e = math.sqrt(1.0 + self.epsilon) - 1.0
-        return math.ceil((n_clusters * math.log(n) - math.log(self.delta / 2.0)) / e**2)
+        return math.ceil((n_clusters * math.log(n) - math.log(self.delta / 2.0)) / self.step().epsilon ** 2)
 
 
 @dataclass(frozen=True)
 class GuaranteedSampling(Preset):
     """Algorithm 1 over a stream: as many nodes as a guarantee needs."""
-
-    name = "theory"
 
     guarantee: Guarantee
 
@@ -233,11 +227,7 @@ def approximate_medians(nodes: Nodes, guarantee: Guarantee, rng: np.random.Gener
     # Each fails in at most half of all cases, and all nodes together in delta of them.
     n_repetitions = math.ceil(math.log2(len(nodes) / guarantee.delta))
     medians = kumar_medians(nodes, np.arange(len(nodes)), rng, n_repetitions=n_repetitions)
-    expected = np.empty(len(nodes))
-    _parallel.run(
-        geometry.distances_of_pairs, nodes.pieces(), nodes.points, nodes.probabilities, nodes.offsets, medians, expected
-    )
-    return medians, expected / nodes.total_probabilities
+    return medians, spreads_around(nodes, medians)
 
 
 def bicriteria_centers(points: Nodes, n_clusters: int, guarantee: Guarantee, rng: np.random.Generator) -> Floats:
@@ -245,7 +235,7 @@ def bicriteria_centers(points: Nodes, n_clusters: int, guarantee: Guarantee, rng
     best, lowest = np.empty((0, points.n_features)), np.inf
     for _ in range(math.ceil(-math.log2(guarantee.delta))):
         centers = _centers_by_sample(points, CENTERS_PER_CLUSTER * n_clusters, rng)
-        cost = float((points.mass * _nearest(points, centers).nearest).sum())
+        cost = float((points.mass * nearest(points, centers)[1]).sum())
         if cost < lowest:
             best, lowest = centers, cost
     return best
@@ -262,17 +252,11 @@ def _centers_by_sample(points: Nodes, n_centers: int, rng: np.random.Generator) 
     sampled = points.take(drawn).with_weights(times[drawn].astype(np.float64))
     first = seed(Problem.of(sampled), n_centers, rng)
     # A sample of this size can miss the farthest k ln(n) / size of all mass.
-    order = np.argsort(-_nearest(points, first).nearest, kind="stable")
+    order = np.argsort(-nearest(points, first)[1], kind="stable")
     share = np.cumsum(points.mass[order]) / points.mass.sum()
     far = order[: 1 + np.searchsorted(share, n_centers * math.log(n) / size)]
     second = seed(Problem.of(points.take(np.sort(far))), n_centers, rng)
     return np.concatenate([first, second])
-
-
-def _nearest(points: Nodes, centers: Floats) -> Assignment:
-    assignment = Assignment(points)
-    assignment.update(centers, np.zeros(len(centers)), exact=True)
-    return assignment
 
 
 def partition(medians: Floats, spreads: Floats, mass: Floats, centers: Floats) -> tuple[Integers, Floats]:
@@ -280,9 +264,9 @@ def partition(medians: Floats, spreads: Floats, mass: Floats, centers: Floats) -
 
     As in the paper's own algorithm; its R is a share of the mean cost, and rings go on as far as there are nodes.
     """
-    assignment = _nearest(Nodes.from_points(medians, mass), centers)
-    bucket_of, _ = buckets(assignment.labels, assignment.nearest, spreads, mass)
-    return bucket_of, assignment.nearest + spreads
+    labels, distances = nearest(Nodes.from_points(medians, mass), centers)
+    bucket_of, _ = buckets(labels, distances, spreads, mass)
+    return bucket_of, distances + spreads
 
 
 def draws_needed(bucket_of: Integers, mass: Floats, radii: Floats, guarantee: Guarantee, log_sets: float) -> int:

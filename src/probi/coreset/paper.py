@@ -40,11 +40,6 @@ KEPT_BY_ONE = 1.0 / 3.0
 MAX_NUMBERS = 1 << 22
 
 
-def n_drawn(precision: float) -> tuple[int, int]:
-    """How many realizations of each repetition span the candidates, and how many judge them."""
-    return math.ceil(SPANNING / precision**2), math.ceil(JUDGING / precision**2)
-
-
 def n_last_judges(precision: float, n_repetitions: int) -> int:
     """How many realizations it takes to choose between repetitions, and be wrong in 2 ** -(n_repetitions + 1) of cases.
 
@@ -88,7 +83,8 @@ def kumar_medians(
     ``sums`` are those of :func:`cumulative_probabilities`, if known: the only step that reads every realization.
     """
     sums = cumulative_probabilities(nodes) if sums is None else sums
-    n_spanning, n_judging = n_drawn(precision)
+    # Of each repetition.
+    n_spanning, n_judging = (math.ceil(many / precision**2) for many in (SPANNING, JUDGING))
     n_numbers = n_repetitions * (n_spanning + n_judging) + n_last_judges(precision, n_repetitions)
     medians = np.empty((len(chosen), nodes.n_features))
     step = max(1, MAX_NUMBERS // n_numbers)
@@ -96,7 +92,7 @@ def kumar_medians(
         some = chosen[first : first + step]
         _parallel.run(
             sampled_median.sampled_medians, _parallel.ranges(len(some), 256), nodes.points, nodes.probabilities, sums,
-            nodes.offsets, some, rng.random((len(some), n_numbers)), n_spanning, n_judging, n_repetitions,
+            nodes.offsets, some, rng.random((len(some), n_numbers)), (n_spanning, n_judging, n_repetitions),
             medians[first : first + step],
         )  # fmt: skip
     return medians
@@ -118,7 +114,6 @@ MAX_ITER = 10
 class RingSampling(Preset):
     """Algorithm 2 and section 3.2 of the paper."""
 
-    name = "paper"
     solver = "paper"
     # The paper's tree is binary; its B_0 and B_1 together are a leaf.
     fan_in = 2
@@ -177,22 +172,30 @@ def _medians(nodes: Nodes, rng: np.random.Generator) -> tuple[Floats, Floats]:
     replaced = np.flatnonzero((hit & (n_each > 1)) | (n_each > SPARSE))
     if len(replaced):
         medians[replaced] = kumar_medians(nodes, replaced, rng)
-        some = nodes.take(replaced)
-        expected = np.empty(len(some))
-        _parallel.run(
-            geometry.distances_of_pairs, some.pieces(), some.points, some.probabilities, some.offsets,
-            medians[replaced], expected,
-        )  # fmt: skip
-        spreads[replaced] = expected / some.total_probabilities
+        spreads[replaced] = spreads_around(nodes.take(replaced), medians[replaced])
     return frozen(medians), frozen(spreads)
+
+
+def spreads_around(nodes: Nodes, medians: Floats) -> Floats:
+    """Expected distance of each node, given that it is present, to a median of its own."""
+    expected = np.empty(len(nodes))
+    _parallel.run(
+        geometry.distances_of_pairs, nodes.pieces(), nodes.points, nodes.probabilities, nodes.offsets, medians, expected
+    )
+    return expected / nodes.total_probabilities
 
 
 def _nearest_centers(medians: Floats, mass: Floats, n_clusters: int, rng: np.random.Generator) -> tuple[Labels, Floats]:
     """LloydMedian (section 4.2) on the medians: nearest center of each, and the distance to it."""
     nodes = Nodes.from_points(medians, mass)
     centers, _ = p_lloyd(nodes, seed_as_in_paper(nodes, n_clusters, rng), MAX_ITER)
-    assignment = Assignment(nodes)
-    assignment.update(centers, np.zeros(n_clusters), exact=True)
+    return nearest(nodes, centers)
+
+
+def nearest(points: Nodes, centers: Floats) -> tuple[Labels, Floats]:
+    """Nearest center of each point, and the distance to it."""
+    assignment = Assignment(points)
+    assignment.update(centers, np.zeros(len(centers)), exact=True)
     return assignment.labels, assignment.nearest
 
 

@@ -45,8 +45,7 @@ class Retained(NamedTuple):
 class Preset(ABC):
     """How coresets of ``size`` nodes are made for ``n_clusters`` clusters. Each subclass is one preset."""
 
-    # Public name, and the matching preset of the solver.
-    name: ClassVar[str]
+    # The matching preset of the solver.
     solver: ClassVar[str] = "default"
     # Coresets of one level that are merged into one of the next.
     fan_in: ClassVar[int] = 4

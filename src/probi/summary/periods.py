@@ -52,24 +52,18 @@ class Periods:
     @classmethod
     def checked(cls, length: Any) -> "Periods":
         """Periods of a length given by the user."""
-        wanted = "a positive number, a timedelta or a timedelta64"
         if isinstance(length, timedelta):
             length = np.timedelta64(length)
         if isinstance(length, np.timedelta64):
             if np.datetime_data(length)[0] in ("Y", "M", "generic") and not np.isnat(length):
                 raise InputError(f"The period is {length!r}, which has no fixed length. Give it in days or seconds.")
-            if not length > np.timedelta64(0):  # excludes NaT
-                raise InputError(f"The period is {length!r}, but must be {wanted}.")
-            periods = cls(_in_coarsest_unit(length))
-            if periods.most == 0:
-                raise _too_long(length)
-            return periods
-        if isinstance(length, (bool, np.bool_)) or not isinstance(length, (int, float, np.integer, np.floating)):
-            raise InputError(f"The period is {length!r}, but must be {wanted}.")
-        number = int(length) if isinstance(length, (int, np.integer)) else float(length)
-        if not 0 < number < 2**63:
-            raise InputError(f"The period is {length!r}, but must be {wanted}.")
-        return cls(number)
+            if length > np.timedelta64(0):  # excludes NaT
+                return cls(_in_coarsest_unit(length))
+        elif isinstance(length, (int, float, np.integer, np.floating)) and not isinstance(length, bool):
+            number = int(length) if isinstance(length, (int, np.integer)) else float(length)
+            if 0 < number < 2**63:
+                return cls(number)
+        raise InputError(f"The period is {length!r}, but must be a positive number, a timedelta or a timedelta64.")
 
     @property
     def of_dates(self) -> bool:
@@ -135,21 +129,16 @@ class Periods:
         if unit is None:
             return cls.checked(length)
         check_count("length of a period", length)
-        if unit not in list(UNITS):  # a list, because the unit may not be hashable
-            raise InputError(f"The unit of the period is {unit!r}, which has no fixed length.")
-        if length >= 2**63:
-            raise _too_long(length)
-        return cls.checked(np.timedelta64(length, unit))
+        try:
+            return cls.checked(np.timedelta64(length, unit))
+        except (TypeError, ValueError, OverflowError):
+            raise InputError(f"The period is {length!r} {unit!r}, which is no length of time.") from None
 
     def __str__(self) -> str:
         if not self.of_dates:
             return f"{self.length:,}"
         count, name = str(self.length).split()
         return f"{int(count):,} {name.removesuffix('s') if count == '1' else name}"
-
-
-def _too_long(length: Any) -> InputError:
-    return InputError(f"The period is {length!r}, which is longer than the range of dates. Use a shorter one.")
 
 
 def _attoseconds(span: Any) -> int:
@@ -162,8 +151,8 @@ def _in_coarsest_unit(length: Any) -> Any:
     """The same span in the coarsest unit: 1 hour, not 3,600,000,000 microseconds."""
     whole = _attoseconds(length)
     unit: Any = next(unit for unit in UNITS if unit != "W" and whole % UNITS[unit] == 0)  # a week is shown as 7 days
-    if whole // UNITS[unit] >= 2**63:
-        raise _too_long(length)
+    if whole // min(UNITS[unit], SECOND) > FARTHEST:
+        raise InputError(f"The period is {length!r}, which is longer than the range of dates. Use a shorter one.")
     return np.timedelta64(whole // UNITS[unit], unit)
 
 

@@ -247,11 +247,8 @@ class Summary(Configured):
                 states = [_convert_state(form.joined(other_form), *state) for state in states]
             (mine, audit), (more, other_audit) = states
             self._become(*merge_streams([*mine, *more], audit.joined(other_audit)))
-            self.about = {
-                name: value
-                for name, value in self.about.items()
-                if name in theirs.about and theirs.about[name] == value
-            }
+            about = theirs.about
+            self.about = {name: value for name, value in self.about.items() if name in about and about[name] == value}
         return self
 
     def scale(self, factor: float) -> None:
@@ -274,8 +271,9 @@ class Summary(Configured):
         """
         number: Any = factor
         real = isinstance(number, (int, float, np.integer, np.floating)) and not isinstance(number, bool)
-        if not real or not 0.0 < (number := _as_float(number)) <= LARGEST:
+        if not real or not 0.0 < number <= LARGEST:
             raise InputError(f"factor must be a positive number, got {factor!r}.")
+        number = float(number)
         with self._lock:
             mass = self.mass * number
             if self.n_nodes and not SMALLEST < mass < LARGEST:
@@ -295,11 +293,10 @@ class Summary(Configured):
             )
 
     def _check_fits(self, other: Summary) -> None:
-        theirs_given = other._config.shared
-        for name, mine in self._config.shared.items():
-            if mine != (theirs := theirs_given[name]):
+        for (name, mine), theirs in zip(self._config.shared.items(), other._config.shared.values(), strict=True):
+            if mine != theirs:
                 raise InputError(f"Summaries with {name} {mine!r} and {theirs!r} cannot be merged: make them equal.")
-        if self.n_features is not None and other.n_features is not None:
+        if other.n_features is not None:
             self._check_features(other.n_features)
         for a in self._streams:
             for b in other._streams:
@@ -464,11 +461,7 @@ class Summary(Configured):
 
     @property
     def _form(self) -> Form | None:
-        for stream in self._streams:
-            form = stream.form
-            if form is not None:
-                return form
-        return None
+        return next((stream.form for stream in self._streams if stream.form is not None), None)
 
     @property
     def n_features(self) -> int | None:
@@ -614,9 +607,8 @@ def _bias_of_choice(nodes: Nodes, centers: Floats) -> float:
         owners = np.repeat(np.arange(len(some)), sizes)
         p, starts = some.probabilities.astype(np.float64), some.offsets[:-1]
         neighbors = np.arange(1, len(p) + 1)
-        neighbors[some.offsets[1:] - 1] = np.maximum(
-            some.offsets[1:] - 2, starts
-        )  # the last realization has its neighbor before it
+        # The last realization has its neighbor before it.
+        neighbors[some.offsets[1:] - 1] = np.maximum(some.offsets[1:] - 2, starts)
         radii = [np.linalg.norm(some.points - centers[order[owners, c]], axis=1) for c in range(nearest)]
         for farther in radii[1:]:
             more = farther - radii[0]
@@ -634,13 +626,6 @@ def _expected_shortfall(gaps: Floats, errors: Floats) -> Floats:
     z = np.divide(gaps, errors, out=np.full(len(gaps), np.inf), where=errors > 0.0)
     above = np.array([0.5 * math.erfc(value / math.sqrt(2.0)) for value in z])
     return np.where(errors > 0.0, errors * np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi) - gaps * above, 0.0)
-
-
-def _as_float(number: Any) -> float:
-    try:
-        return float(number)
-    except OverflowError:  # an int with hundreds of digits
-        return float("inf")
 
 
 def _open_stream(streams: list[Stream]) -> tuple[int, Stream]:

@@ -110,21 +110,13 @@ class Window(Configured):
     """
 
     def __init__(
-        self,
-        period: Any,
-        n_periods: int,
-        *,
-        n_clusters: int = 8,
-        max_ahead: int | None = None,
-        **summary: Any,
+        self, period: Any, n_periods: int, *, n_clusters: int = 8, max_ahead: int | None = None, **summary: Any
     ) -> None:
         config = SummaryConfig.taken_from(n_clusters, summary)
         if summary:
             raise TypeError(f"Window() got an unexpected keyword argument {next(iter(summary))!r}")
         periods = Periods.checked(period)
-        _check_n_periods(n_periods, periods)
-        max_ahead = _checked_max_ahead(max_ahead, int(n_periods))
-        self._set(periods, int(n_periods), max_ahead, config, _State({}))
+        self._set(periods, *_checked(periods, n_periods, max_ahead), config, _State({}))
 
     def _set(self, periods: Periods, n_periods: int, max_ahead: int, config: SummaryConfig, state: _State) -> Self:
         self._periods, self._n_periods, self._max_ahead = periods, n_periods, max_ahead
@@ -206,9 +198,8 @@ class Window(Configured):
             summary = counting[number] if number in counting else self._new_summary(number)
             # Several periods are updated on copies, so that all of them read their nodes, or none.
             counting[number] = summary if len(present) == 1 else summary.__copy__()
-            counting[number].update(
-                nodes if len(present) == 1 and (numbers == number).all() else nodes[numbers == number]
-            )
+            own = numbers == number
+            counting[number].update(nodes if own.all() else nodes[own])
         n_late = state.n_late + int((numbers <= latest - self.n_periods).sum())
         self._state = _State(counting, newest, n_late, state.n_ahead + n_ahead, nodes.n_features)
 
@@ -412,7 +403,7 @@ class Window(Configured):
         with file.refusing("window"):
             shared = SummaryConfig(**config, seed=window["seed"])
             periods = Periods.from_json(window["period"])
-            _check_n_periods(window["n_periods"], periods)
+            n_periods, max_ahead = _checked(periods, window["n_periods"], window["max_ahead"])
             counts = (("seed", 0), ("n_late", 0), ("n_ahead", 0), ("latest", -periods.most), ("n_features", 1))
             for name, least in counts:
                 if window[name] is not None or name not in ("latest", "n_features"):  # None before the first node
@@ -422,22 +413,18 @@ class Window(Configured):
             summaries = {period: Summary.__new__(Summary)._set(*state) for period, state in states.items()}
             for period, summary in summaries.items():
                 _check_belongs(summary, period, shared, window)
-            max_ahead = _checked_max_ahead(window["max_ahead"], window["n_periods"])
             state = _State(summaries, *(window[name] for name in _State._fields[1:]))
-            return cls.__new__(cls)._set(periods, window["n_periods"], max_ahead, shared, state)
+            return cls.__new__(cls)._set(periods, n_periods, max_ahead, shared, state)
 
 
-def _check_n_periods(n_periods: Any, periods: Periods) -> None:
-    check_count("n_periods", n_periods)
+def _checked(periods: Periods, n_periods: Any, max_ahead: Any) -> tuple[int, int]:
+    """Numbers of periods that count, and that a node may be ahead."""
+    max_ahead = n_periods if max_ahead is None else max_ahead
+    for name, value in (("n_periods", n_periods), ("max_ahead", max_ahead)):
+        check_count(name, value)
     if n_periods > periods.most:
         raise InputError(f"n_periods is {n_periods}, which exceeds the limit of {periods.most}.")
-
-
-def _checked_max_ahead(max_ahead: int | None, n_periods: int) -> int:
-    if max_ahead is None:
-        return n_periods
-    check_count("max_ahead", max_ahead)
-    return min(int(max_ahead), 2 * MOST)  # no two periods are farther apart
+    return int(n_periods), min(int(max_ahead), 2 * MOST)  # no two periods are farther apart
 
 
 def _ahead(numbers: Any, latest: int | None, max_ahead: int) -> Mask:

@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from probi.engines.engine import Engine, no_progress
-from probi.engines.tasks import groups, merge, table_from_bytes
+from probi.engines.tasks import groups, merge, unpack_part
 
 
 class Tables(tuple):
@@ -31,7 +31,7 @@ class Here(Engine):
         return [how.run(task, number, [table]) for number, table in enumerate(frame)]
 
     def to_frame(self, parts, empty):
-        return pa.concat_tables([table_from_bytes(data).select(empty.column_names) for data in parts])
+        return pa.concat_tables([unpack_part(data)[0].select(empty.column_names) for data in parts])
 
 
 def tables_of(columns, starts):

@@ -12,7 +12,7 @@ from table_files import as_nodes, columns_of, some_nodes, write
 import probi.io
 from probi import InputError, Summary
 from probi.engines.engine import Files, Frame, reader_of
-from probi.engines.tasks import Assign, Summarize, groups, merge, table_from_bytes, unpack_part
+from probi.engines.tasks import Assign, Summarize, groups, merge, unpack_part
 from probi.io.passes import N_SHOWN, assign_all
 from probi.summary.config import SummaryConfig
 
@@ -178,10 +178,9 @@ def test_sums_of_parts_are_the_sums_of_all(files, tmp_path):
     centers = (np.array([[-5.0, 0.0], [5.0, 0.0], [4.0, 1.0]]), np.array([[0.0, 0.0], [0.5, 0.0]]))
     task = Assign(centers)
     expected = assign_all(probi.io.read(tmp_path / "x.parquet", layout="long"), centers)
-    tables = [table_from_bytes(files.run(task, number)) for number in range(len(files.parts))]
-    sums = task.tallies(tables[0])
-    for table in tables[1:]:
-        for total, tally in zip(sums, task.tallies(table), strict=True):
+    sums, *others = (unpack_part(files.run(task, number))[1] for number in range(len(files.parts)))
+    for tallies in others:
+        for total, tally in zip(sums, tallies, strict=True):
             total.add(tally)
     for found, wanted in zip(sums, expected, strict=True):
         assert found.cost == pytest.approx(wanted.cost, rel=1e-12)
@@ -238,7 +237,7 @@ def test_workers_thin_as_the_task_says(tmp_path):
     X = np.random.default_rng(0).normal(size=(900, 2))
     path = write(tmp_path / "x.parquet", {"x0": X[:, 0], "x1": X[:, 1]})
     task = Summarize(SummaryConfig(3, 40, seed=5, max_realizations=4))
-    made = Summary.from_bytes(task(reader_of(path, {"layout": "groups", "group_size": 30}), 2))
+    made, _ = unpack_part(task(reader_of(path, {"layout": "groups", "group_size": 30}), 2))
     local = Summary(3, 40, random_state=5, shard=2, max_realizations=4)
     for nodes in probi.io.read(path, layout="groups", group_size=30):
         local.update(nodes)

@@ -34,7 +34,7 @@ from probi._notes import counted
 from probi._random import seed_of
 from probi.engines import PART_BYTES
 from probi.engines.engine import N_FIRST, Engine, Files, Frame, OnPart, Space, no_progress
-from probi.engines.tasks import Summarize, Task, groups, merge, table_from_bytes
+from probi.engines.tasks import Summarize, Task, groups, merge, unpack_part
 from probi.errors import InputError, MissingExtraError
 from probi.estimators import KMedianBase
 from probi.io.options import Options
@@ -379,7 +379,7 @@ def _table(frame: Any) -> pa.Table:
 
 
 def _frame_of(data: bytes, names: list[str]) -> Any:
-    return _pandas(table_from_bytes(data).select(names))
+    return _pandas(unpack_part(data)[0].select(names))
 
 
 def _pandas(table: pa.Table) -> Any:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from probi._types import Array
 from probi.engines import PART_BYTES
-from probi.engines.tasks import Assign, Summarize, Task, finish, groups, table_from_bytes, unpack_part
+from probi.engines.tasks import Assign, Summarize, Task, finish, groups, unpack_part
 from probi.errors import InputError
 from probi.io.formats.base import Source
 from probi.io.node_assembler import Batch, Counts, check_left_out
@@ -135,10 +135,10 @@ class Engine(ABC):
         sums = [Tally(one) for one in task.centers]
         for numbers in groups(len(files.parts), PARTS_AT_ONCE):
             for data in self.collect(self.on_files(files, task, numbers)):
-                table = table_from_bytes(data)
+                table, tallies = unpack_part(data)
                 if table.num_rows:
-                    write(table.replace_schema_metadata(None))
-                for total, tally in zip(sums, task.tallies(table), strict=True):
+                    write(table)
+                for total, tally in zip(sums, tallies, strict=True):
                     total.add(tally)
             on_part(numbers.stop, len(files.parts))
         return sums

@@ -12,6 +12,7 @@ The executors' Python needs probi; only parameters are sent to them. ::
 from __future__ import annotations
 
 import os
+import pickle
 import re
 import sys
 import threading
@@ -26,7 +27,7 @@ from numpy.typing import ArrayLike
 
 from probi.engines import PART_BYTES
 from probi.engines.engine import Engine, Files, Frame, OnPart, SavedStream, no_progress
-from probi.engines.tasks import Summarize, Task, groups, merge, table_from_bytes, table_to_bytes
+from probi.engines.tasks import Summarize, Task, groups, merge, unpack_part
 from probi.errors import InputError, MissingExtraError, ProbiError
 from probi.solver.result import Result
 from probi.solver.solve import solve
@@ -180,10 +181,10 @@ class SparkEngine(Engine):
         """Some rows; the column that gives the order is no feature."""
         if self._order is not None and reading.get("group_size") and reading.get("features") is None:
             frame = frame.drop(self._order)
-        rows = _map_in_arrow(frame.limit(n_rows), _to_ipc, "data binary").collect()
+        rows = _map_in_arrow(frame.limit(n_rows), _pickled, "data binary").collect()
         if not rows:
             raise InputError("The DataFrame has no rows: there is nothing to cluster.")
-        return pa.concat_tables(table_from_bytes(bytes(row.data)) for row in rows)
+        return pa.concat_tables(pickle.loads(row.data) for row in rows)
 
     def on_frame(self, frame: DataFrame, how: Frame, task: Task) -> DataFrame:
         """Results for partitions, lazily."""
@@ -289,12 +290,13 @@ def _rows_of(schema: pa.Schema, batches: Batches) -> Iterator[pa.RecordBatch]:
     """Rows of assignments, from the bytes of parts."""
     for batch in batches:
         for data in batch.column("data"):
-            yield from table_from_bytes(data.as_py()).select(schema.names).cast(schema).to_batches()
+            table, _ = unpack_part(data.as_py())
+            yield from table.select(schema.names).cast(schema).to_batches()
 
 
-def _to_ipc(batches: Batches) -> Iterator[pa.RecordBatch]:
+def _pickled(batches: Batches) -> Iterator[pa.RecordBatch]:
     for table in _tables(batches):
-        yield pa.RecordBatch.from_arrays([pa.array([table_to_bytes(table)])], ["data"])
+        yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(table)])], ["data"])
 
 
 def _number_rows(order: str, rows: dict[int, range], group_size: int, batches: Batches) -> Iterator[pa.RecordBatch]:

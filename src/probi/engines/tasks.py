@@ -4,6 +4,7 @@ import pickle
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -11,7 +12,7 @@ from probi._types import Array
 from probi.errors import InputError
 from probi.io.node_assembler import MAX_LISTED, Batch, Counts, check_left_out
 from probi.io.options import Options
-from probi.io.passes import Tally, assign_all, summarize
+from probi.io.passes import assign_all, summarize
 from probi.io.reader import Reader, ReaderInfo
 from probi.io.recent_ids import RecentIds
 from probi.io.rows import Rejected
@@ -24,9 +25,6 @@ from probi.validation import warn_of_rounding
 
 # Id hashes (8 bytes each) per part that are compared with those of other parts.
 N_COMPARED = 1000
-
-# Key in ``Summary.about`` under which a worker sends the statistics of its part.
-PART_STATS = "part"
 
 
 # -- tasks ------------------------------------------------------------------------------------------------------------
@@ -60,7 +58,7 @@ class Summarize:
 
         summary, stats.counts = summarize(reader, self.empty(number), part=part, on_batch=note)
         stats.some_ids = [] if seen is None else seen.smallest(N_COMPARED)
-        return _pack_part(summary, stats)
+        return pickle.dumps((summary, stats))
 
     def of_nodes(self, batches: Iterable[Nodes], number: int) -> bytes:
         """Summarize nodes in memory."""
@@ -71,12 +69,12 @@ class Summarize:
         except InputError as error:
             raise InputError(f"partition {number}: {error}") from None
         n = summary.n_nodes
-        return _pack_part(summary, PartStats(Counts(n, n, n)))
+        return pickle.dumps((summary, PartStats(Counts(n, n, n))))
 
 
 @dataclass(frozen=True)
 class Assign:
-    """Assign the nodes of a part; returns an Arrow stream with one row per node, and sums in its metadata."""
+    """Assign the nodes of a part; returns a table with one row per node, and sums per set of centers."""
 
     centers: tuple[Array, ...]
 
@@ -86,35 +84,18 @@ class Assign:
         tallies = assign_all(reader, self.centers, tables.append, part=part)
         empty = self.empty(reader.known(), len(reader.sources))
         table = pa.concat_tables([empty, *tables], promote_options="permissive") if tables else empty
-        return table_to_bytes(table.replace_schema_metadata({"sums": pickle.dumps(tallies)}))
+        return pickle.dumps((table, tallies))
 
     def empty(self, known: ReaderInfo, n_files: int) -> pa.Table:
         """The table of a part without nodes."""
         return empty_assignment_table(known.schema, known.columns, [len(c) for c in self.centers], n_files)
-
-    def tallies(self, table: pa.Table) -> list[Tally]:
-        """Sums of a part, from its table."""
-        return pickle.loads(table.schema.metadata[b"sums"])  # type: ignore[no-any-return]
 
 
 # What to do with one numbered part of the data.
 Task = Summarize | Assign
 
 
-def table_to_bytes(table: pa.Table) -> bytes:
-    """Write a table as an Arrow stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
-
-
-def table_from_bytes(data: bytes) -> pa.Table:
-    """Read what :func:`table_to_bytes` wrote."""
-    return pa.ipc.open_stream(data).read_all()
-
-
-# -- summaries as bytes -----------------------------------------------------------------------------------------------
+# -- their results ----------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -171,21 +152,14 @@ def _first_of_each_kind(rows: list[Rejected]) -> list[Rejected]:
     return first
 
 
-def _pack_part(summary: Summary, stats: PartStats) -> bytes:
-    summary.about[PART_STATS] = asdict(stats)
-    return summary.to_bytes()
-
-
-def unpack_part(data: bytes) -> tuple[Summary, PartStats]:
-    """Summary of a part, and its statistics."""
-    summary = Summary.from_bytes(data)
-    entry = summary.about.pop(PART_STATS)
-    entry["counts"], entry["rejected"] = Counts(**entry["counts"]), [Rejected(*row) for row in entry["rejected"]]
-    return summary, PartStats(**entry)
+def unpack_part(data: bytes) -> tuple[Any, Any]:
+    """Summary of a part and its :class:`PartStats`, or its table of assignments and its sums."""
+    return pickle.loads(data)  # type: ignore[no-any-return]
 
 
 def finish(data: bytes, options: Options) -> Summary:
     """Summary of all parts, with the counts of rows in ``about``; raise if too many rows were left out."""
+    summary: Summary
     summary, stats = unpack_part(data)
     check_left_out(stats.counts, options)
     if stats.counts.normalized:
@@ -197,11 +171,10 @@ def finish(data: bytes, options: Options) -> Summary:
 def merge(parts: Sequence[bytes]) -> bytes:
     """Merge the summaries of neighboring parts, given in order."""
     summary, stats = unpack_part(parts[0])
-    for data in parts[1:]:
-        other, more = unpack_part(data)
+    for other, more in map(unpack_part, parts[1:]):
         summary.merge(other)
         stats.add(more)
-    return _pack_part(summary, stats)
+    return pickle.dumps((summary, stats))
 
 
 def groups(n_parts: int, fan_in: int) -> Iterator[range]:

@@ -8,7 +8,7 @@ from probi.engines.engine import SavedStream
 
 
 def stream(path, n_clusters=2, random_state=None, **options):
-    return SavedStream(Here(), path, n_clusters, random_state, options)
+    return SavedStream(Here(), path, n_clusters, random_state=random_state, **options)
 
 
 def add(sink, values, batch, query="one"):

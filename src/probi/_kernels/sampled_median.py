@@ -31,7 +31,8 @@ def sampled_medians(points, probabilities, cumulative, offsets, chosen, uniforms
          counts: n_spanning, n_judging, n_repetitions
     OUT  medians (n_chosen, d), rows start:stop overwritten
     """
-    (n_spanning, n_judging, n_repetitions), d, n_drawn = counts, points.shape[1], uniforms.shape[1]
+    n_spanning, n_judging, n_repetitions = counts
+    d, n_drawn = points.shape[1], uniforms.shape[1]
     rows, candidate, following = np.empty(n_drawn, np.int64), np.empty((1, d)), np.empty(d)
     n_each, n_subsets = n_spanning + n_judging, 1 << min(n_spanning, N_SUBSETS)
     n_last = n_drawn - n_each * n_repetitions
@@ -51,7 +52,7 @@ def sampled_medians(points, probabilities, cumulative, offsets, chosen, uniforms
                     median_of_some(points, some, equal, n_spanning, candidate, following)
                 else:
                     continue
-                cost = _judge(points, some[n_spanning:], equal, n_judging, candidate, 0)
+                cost = cost_of_some(points, some[n_spanning:], equal, n_judging, candidate, 0)
                 if cost < lowest:
                     lowest = cost
                     for f in range(d):
@@ -59,9 +60,11 @@ def sampled_medians(points, probabilities, cumulative, offsets, chosen, uniforms
         winner, lowest = 0, np.inf
         for repetition in range(n_repetitions if n_repetitions > 1 else 0):
             if last - first <= n_last:
-                cost = _judge(points, np.arange(first, last), probabilities[first:last], last - first, best, repetition)
+                cost = cost_of_some(
+                    points, np.arange(first, last), probabilities[first:last], last - first, best, repetition
+                )
             else:
-                cost = _judge(points, rows[n_drawn - n_last :], equal, n_last, best, repetition)
+                cost = cost_of_some(points, rows[n_drawn - n_last :], equal, n_last, best, repetition)
             if cost < lowest:
                 winner, lowest = repetition, cost
         for f in range(d):
@@ -69,8 +72,8 @@ def sampled_medians(points, probabilities, cumulative, offsets, chosen, uniforms
 
 
 @part
-def _judge(points, rows, weights, n, candidates, c):
-    """Sum of the weighted distances of a candidate to the first ``n`` of some realizations."""
+def cost_of_some(points, rows, weights, n, candidates, c):
+    """Sum of the weighted distances of a point to the first ``n`` of some realizations."""
     cost = 0.0
     for j in range(n):
         cost += weights[j] * np.sqrt(squared_distance(points, rows[j], candidates, c))
@@ -109,7 +112,7 @@ def median_of_some(points, rows, weights, n, middle, following):
             factor = (RELAXATION if step > 0 else 1.0) / pull
             if here > 0.0:
                 # Vardi and Zhang: mass on the middle holds it there.
-                factor *= max(0.0, 1.0 - here / _length(following))
+                factor *= max(0.0, 1.0 - here / length(following))
             for f in range(d):
                 middle[0, f] += factor * following[f]
     heaviest, heavy, run, total = 0, 0.0, 0.0, 0.0
@@ -121,7 +124,7 @@ def median_of_some(points, rows, weights, n, middle, following):
             heaviest, heavy = j, run
     if heavy > HEAVY * total:
         _, here = _pull_of_some(points, rows, weights, n, points[rows[heaviest] : rows[heaviest] + 1], following, False)
-        if _length(following) <= here:
+        if length(following) <= here:
             for f in range(d):
                 middle[0, f] = np.float64(points[rows[heaviest], f])
 
@@ -150,7 +153,8 @@ def _pull_of_some(points, rows, weights, n, center, following, to_the_mean):
 
 
 @part
-def _length(vector):
+def length(vector):
+    """Euclidean norm."""
     squared = 0.0
     for f in range(vector.shape[0]):
         squared += vector[f] * vector[f]

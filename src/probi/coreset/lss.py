@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from probi._random import generator
-from probi._types import Array, Floats, Integers
+from probi._types import Floats, Integers
 from probi.coreset.paper import buckets, draws, kumar_medians, nearest, rings_of, spreads_around
 from probi.coreset.preset import Preset, Retained, concat_nonempty
 from probi.errors import InputError, SolverWarning
@@ -324,41 +324,32 @@ def reduce_distributions(
     """
     if int(np.diff(nodes.offsets).max()) <= FEW_REALIZATIONS:
         return nodes
-    points, probabilities, totals = [], [], nodes.total_probabilities.copy()
-    for i, (first, last) in enumerate(zip(nodes.offsets, nodes.offsets[1:], strict=False)):
-        node_points, node_probabilities = nodes.points[first:last], nodes.probabilities[first:last]
-        if last - first > FEW_REALIZATIONS:
-            chosen, kept = _chen(
-                node_points, node_probabilities.astype(np.float64), medians[i], guarantee, rng, n_candidates
-            )
-            node_points = node_points[chosen]
-            # A sum of many rounded probabilities may be further above 1 than that of a few.
-            totals[i] = 1.0 if totals[i] > max_allowed(1, nodes.dtype) else totals[i]
-            node_probabilities = (kept * (totals[i] / kept.sum())).astype(nodes.dtype)
-        points.append(node_points)
-        probabilities.append(node_probabilities)
-    offsets = np.concatenate([[0], np.cumsum([len(node_probabilities) for node_probabilities in probabilities])])
+    probabilities, totals = nodes.probabilities.copy(), nodes.total_probabilities.copy()
+    is_kept = np.ones(len(probabilities), bool)
+    for i in np.flatnonzero(np.diff(nodes.offsets) > FEW_REALIZATIONS):
+        first, last = nodes.offsets[i : i + 2]
+        chosen, kept = _chen(nodes[i : i + 1], medians[i], guarantee, rng, n_candidates)
+        # A sum of many rounded probabilities may be further above 1 than that of a few.
+        totals[i] = 1.0 if totals[i] > max_allowed(1, nodes.dtype) else totals[i]
+        probabilities[first + chosen] = kept * (totals[i] / kept.sum())
+        is_kept[first:last] = False
+        is_kept[first + chosen] = True
     arrays = {
-        "points": frozen(np.concatenate(points)),
-        "probabilities": frozen(np.concatenate(probabilities)),
-        "offsets": frozen(offsets),
+        "points": frozen(nodes.points[is_kept]),
+        "probabilities": frozen(probabilities[is_kept]),
+        "offsets": frozen(np.concatenate([[0], np.cumsum(is_kept)])[nodes.offsets]),
         "total_probabilities": frozen(totals),
     }
     return Nodes._trusted(**nodes._parts() | arrays | {"statistics": {}})
 
 
 def _chen(
-    points: Array,
-    probabilities: Floats,
-    median: Floats,
-    guarantee: Guarantee,
-    rng: np.random.Generator,
-    n_candidates: int,
+    node: Nodes, median: Floats, guarantee: Guarantee, rng: np.random.Generator, n_candidates: int
 ) -> tuple[Integers, Floats]:
     """Realizations that stand for one node, and their probabilities."""
-    used = np.flatnonzero(probabilities > 0.0)
-    probabilities = probabilities[used]
-    distances = np.sqrt(((points[used] - median) ** 2).sum(axis=1))
+    used = np.flatnonzero(node.probabilities > 0.0)
+    probabilities = node.probabilities[used].astype(np.float64)
+    distances = np.sqrt(((node.points[used] - median) ** 2).sum(axis=1))
     rings = rings_of(distances, float(probabilities @ distances) / (8.0 * float(probabilities.sum())))
     _, numbers = np.unique(rings, return_inverse=True)
     numbers = numbers.reshape(-1)

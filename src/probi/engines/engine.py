@@ -301,11 +301,10 @@ class SavedStream:
     :meta private:
     """
 
-    def __init__(
-        self, engine: Engine, path: Any, n_clusters: int, random_state: int | None, options: dict[str, Any]
-    ) -> None:
+    def __init__(self, engine: Engine, path: Any, n_clusters: int, **options: Any) -> None:
         self._engine, self._path, self._reading = engine, Path(path), options
-        options["random_state"] = 0 if random_state is None else random_state
+        if options.get("random_state") is None:
+            options["random_state"] = 0
         self._config = SummaryConfig.taken_from(n_clusters, options)
         self._summary = Summary.load(self._path) if self._path.exists() else None
         if self._summary is not None:

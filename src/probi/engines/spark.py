@@ -510,7 +510,7 @@ class StreamingSummary(SavedStream):
     ----------
     path : str or path
         File of the summary, on the driver; resumes from it if it exists.
-    n_clusters, random_state, order, n_partitions, **options
+    n_clusters, order, n_partitions, **options
         As in :func:`summarize`; ``max_bad`` is a share of all rows so far, and a batch that exceeds it stops the query.
         If ``random_state`` is None it is 0, so that a restart continues the same stream.
 
@@ -535,16 +535,9 @@ class StreamingSummary(SavedStream):
     """
 
     def __init__(
-        self,
-        path: Any,
-        n_clusters: int,
-        *,
-        random_state: int | None = None,
-        order: str | None = None,
-        n_partitions: int | None = None,
-        **options: Any,
+        self, path: Any, n_clusters: int, *, order: str | None = None, n_partitions: int | None = None, **options: Any
     ) -> None:
-        super().__init__(SparkEngine(None, order, n_partitions), path, n_clusters, random_state, options)
+        super().__init__(SparkEngine(None, order, n_partitions), path, n_clusters, **options)
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Add a micro-batch, unless it was added before."""

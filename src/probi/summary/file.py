@@ -27,6 +27,8 @@ from probi.summary.audit import AuditSample, Surroundings
 from probi.summary.buffer import Buffer, Form
 from probi.summary.config import SummaryConfig
 from probi.summary.stream import Seal, ShardKey, State, Stream, Totals
+from probi.tables.convert import list_array, point_array
+from probi.tables.to_arrays import one_chunk
 from probi.thinning import ThinningTotals
 from probi.validation import (
     LARGEST,
@@ -163,7 +165,7 @@ def _columns(parts: list[tuple[int | None, int, int, Nodes]], id_columns: Mappin
     offsets = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(nodes.offsets) for nodes in node_sets]))])
     for name in ("points", "probabilities"):
         values = _values(np.concatenate([getattr(nodes, name) for nodes in node_sets]))
-        columns[name] = pa.LargeListArray.from_arrays(offsets, values)
+        columns[name] = list_array(offsets, values)
     return columns
 
 
@@ -181,8 +183,7 @@ def _ids_to_arrow(ids: Array) -> pa.Array:
 
 def _values(values: Array) -> pa.Array:
     """Numbers, or lists of a fixed size."""
-    flat = pa.array(values.reshape(-1))
-    return flat if values.ndim == 1 else pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
+    return pa.array(values) if values.ndim == 1 else point_array(values)
 
 
 # -- reading ------------------------------------------------------------------------------------------------------
@@ -371,7 +372,7 @@ def _positive(values: list[float], name: str) -> Array:
 
 def _read_nodes(table: pa.Table, dtype: str | None, id_column: str | None) -> Nodes:
     """Nodes of a table, checked like user data because kernels trust their input."""
-    points, probability_lists = _column(table, "points"), _column(table, "probabilities")
+    points, probability_lists = one_chunk(table["points"]), one_chunk(table["probabilities"])
     offsets, others = (np.asarray(lists.offsets) for lists in (points, probability_lists))
     offsets, others = offsets - offsets[0], others - others[0]
     _require(np.array_equal(offsets, others), "nodes do not have one probability per point")
@@ -380,15 +381,15 @@ def _read_nodes(table: pa.Table, dtype: str | None, id_column: str | None) -> No
     flat = frozen(as_floats(_numbers(realizations.flatten()), "points", 1, dtype).reshape(-1, n_features))
     offsets = frozen(check_offsets(offsets, len(flat)))
     probabilities = frozen(as_floats(_numbers(probability_lists.flatten()), "probabilities", 1, flat.dtype))
-    weights = frozen(as_floats(_numbers(_column(table, "weight")), "weights", 1, np.float64))
+    weights = frozen(as_floats(_numbers(one_chunk(table["weight"])), "weights", 1, np.float64))
     check_weights(weights, len(offsets) - 1)
     # Data widened from float32 keeps the rounding of its sums.
     totals = check_probabilities(probabilities, offsets, np.float32)
     if "total_probability" in table.column_names:
-        stated = as_floats(_numbers(_column(table, "total_probability")), "total probabilities", 1, np.float64)
+        stated = as_floats(_numbers(one_chunk(table["total_probability"])), "total probabilities", 1, np.float64)
         _require(np.allclose(stated, totals, rtol=ROUNDING, atol=0.0), "total probabilities do not match the sums")
         totals = stated
-    ids = None if id_column is None else _read_ids(_column(table, id_column))
+    ids = None if id_column is None else _read_ids(one_chunk(table[id_column]))
     return Nodes._trusted(
         points=flat,
         probabilities=probabilities,
@@ -399,12 +400,6 @@ def _read_nodes(table: pa.Table, dtype: str | None, id_column: str | None) -> No
         magnitude=check_points(flat, offsets),
         statistics=_read_statistics(table, n_features),
     )
-
-
-def _column(table: pa.Table, name: str) -> pa.Array:
-    """Column as one array; an empty table may have no chunks."""
-    column = table[name]
-    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
 def _numbers(array: pa.Array) -> Array:
@@ -435,7 +430,7 @@ def _ids_from_arrow(array: pa.Array) -> Array:
 def _read_statistics(table: pa.Table, n_features: int) -> dict[str, tuple[Array, ...]]:
     if not set(KEPT_COLUMNS) & set(table.column_names):
         return {}
-    columns = {name: _column(table, name) for name in KEPT_COLUMNS}
+    columns = {name: one_chunk(table[name]) for name in KEPT_COLUMNS}
     if any(column.null_count for column in columns.values()):
         return {}
     for name, kind in _types_of_kept(n_features).items():

@@ -333,7 +333,7 @@ def _nodes_of_block(block: Any, group_size: int) -> Nodes:
 
 def _summarize_nodes(task: Summarize, number: int, part: Any, group_size: int) -> bytes:
     """Summarize a list of nodes, or a block of an array; lazily, so that errors name the part."""
-    batches = (_nodes_of_block(block, group_size) for block in [part]) if isinstance(part, np.ndarray) else part
+    batches = (_nodes_of_block(block, group_size) for block in [part]) if hasattr(part, "ndim") else part
     return task.of_nodes(batches, number)
 
 

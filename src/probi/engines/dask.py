@@ -109,8 +109,7 @@ def summarize(
     >>> on_dask.summarize(points, 4, random_state=0)
     Summary(20,000 nodes read, 800 kept, up to 4 clusters, coreset of 800, mass 20,000)
     """
-    with _computing_on(client):
-        return DaskEngine().summarize(source, n_clusters, options, part_bytes, on_part)
+    return DaskEngine(client).summarize(source, n_clusters, options, part_bytes, on_part)
 
 
 def assign(
@@ -155,10 +154,10 @@ def assign(
     >>> on_dask.assign(points, [[-1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]).compute()[:5]
     array([1, 1, 1, 0, 0], dtype=int32)
     """
-    with _computing_on(client):
-        if not isinstance(source, (da.Array, db.Bag)):
-            return DaskEngine().assign(source, centers, reading, space, part_bytes)
-        collection, size, _ = Collection.of(source, reading)
+    engine = DaskEngine(client)
+    if not isinstance(source, (da.Array, db.Bag)):
+        return engine.assign(source, centers, reading, space, part_bytes)
+    collection, size, _ = engine.open(source, reading)
     if isinstance(source, db.Bag):
         return collection.map(nearest, np.asarray(centers))
     return collection.map_blocks(
@@ -168,31 +167,39 @@ def assign(
 
 
 class DaskEngine(Engine):
-    """Dask's workers, on the active client or scheduler. A part is a Delayed."""
+    """Dask's workers, on a client or on the active scheduler. A part is a Delayed."""
 
     frames = (dd.DataFrame,)
+
+    def __init__(self, client: Any = None) -> None:
+        self._client = client
 
     @property
     def description(self) -> str:
         """Number of workers, and address of the dashboard."""
-        client = default_client()
-        n_workers = len(client.scheduler_info(-1)["workers"])
-        return f"Dask with {counted(n_workers, 'worker')}, {client.dashboard_link}"
+        n_workers = len(self._client.scheduler_info(-1)["workers"])
+        return f"Dask with {counted(n_workers, 'worker')}, {self._client.dashboard_link}"
 
     def open(self, source: Any, reading: Mapping[str, Any], space: Space = None, part_bytes: int = PART_BYTES) -> Any:
         """Find out how to read a source; an Array in chunks of whole nodes, a Bag as it is."""
-        if isinstance(source, (da.Array, db.Bag)):
-            return Collection.of(source, reading)
-        return super().open(source, reading, space, part_bytes)
+        with self._computing():
+            if isinstance(source, (da.Array, db.Bag)):
+                return Collection.of(source, reading)
+            return super().open(source, reading, space, part_bytes)
 
     def run(self, source: Any, how: Any, task: Task) -> Any:
         """Run a task on each part of a source."""
         if not isinstance(how, Collection):
-            return super().run(source, how, task)
+            with self._computing():
+                return super().run(source, how, task)
         parts = how.nodes.to_delayed()
         if isinstance(source, da.Array):
             parts = parts.reshape(-1)
         return [_call(task, _summarize_nodes, task, *part, how.group_size) for part in enumerate(parts)]
+
+    def _computing(self) -> Any:
+        """Also compute the first rows and the lengths of partitions on the client."""
+        return contextlib.nullcontext() if self._client is None else dask.config.set(scheduler=self._client)
 
     def on_files(self, files: Files, task: Task, numbers: range) -> list[Delayed]:
         """Delayed results for parts of files."""
@@ -231,11 +238,11 @@ class DaskEngine(Engine):
 
     def collect(self, parts: Sequence[Delayed]) -> list[bytes]:
         """Compute all parts."""
-        return list(dask.compute(*parts))
+        return list(dask.compute(*parts, scheduler=self._client))
 
     def merge(self, parts: Sequence[Delayed], task: Summarize, on_part: OnPart = no_progress) -> bytes:
         """Compute the root of a tree of merges, and report how many leaves are done."""
-        leaves, client = parts, _active_client()
+        leaves, client = parts, self._client or _active_client()
         while len(parts) > 1:
             parts = [_call("merge", merge, [parts[i] for i in group]) for group in groups(len(parts), task.fan_in)]
         (root,) = parts
@@ -259,11 +266,6 @@ class DaskEngine(Engine):
             # After an error or Ctrl-C the rest is not needed. Released, not cancelled: others may hold them too.
             for future in list(waiting.futures):
                 future.release()
-
-
-def _computing_on(client: Any) -> Any:
-    """Compute on a client; None: as the user configured."""
-    return contextlib.nullcontext() if client is None else dask.config.set(scheduler=client)
 
 
 def _active_client() -> Any:
@@ -509,7 +511,7 @@ def connected(workers: str | None) -> Iterator[Engine]:
                 client.wait_for_workers(1, timeout=CONNECT_SECONDS)
             except TimeoutError:
                 raise InputError(f"The Dask scheduler at {workers} has no workers.") from None
-            yield DaskEngine()
+            yield DaskEngine(client)
         return
     n_workers = int(workers) if workers is not None else dask.system.CPU_COUNT
     # Processes of one thread each: code outside kernels holds the interpreter lock.
@@ -518,8 +520,8 @@ def connected(workers: str | None) -> Iterator[Engine]:
         local = LocalCluster(
             n_workers=n_workers, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
         )
-    with local as cluster, Client(cluster):
-        yield DaskEngine()
+    with local as cluster, Client(cluster) as client:
+        yield DaskEngine(client)
 
 
 @contextlib.contextmanager

@@ -174,13 +174,17 @@ def _require(fits: bool, layout: str, rule: str) -> None:
 def _nested(nodes: "Nodes", names: list[str] | None) -> list[tuple[str, pa.Array]]:
     columns = [*id_columns(nodes.ids).items(), ("weight", pa.array(nodes.weights))]
     if names is None:
-        points = pa.FixedSizeListArray.from_arrays(pa.array(nodes.points.reshape(-1)), nodes.n_features)
-        columns.append(("points", _list_array(nodes.offsets, points)))
+        columns.append(("points", list_array(nodes.offsets, point_array(nodes.points))))
     else:
-        columns += [(name, _list_array(nodes.offsets, pa.array(nodes.points[:, j]))) for j, name in enumerate(names)]
-    return [*columns, ("probability", _list_array(nodes.offsets, pa.array(nodes.probabilities)))]
+        columns += [(name, list_array(nodes.offsets, pa.array(nodes.points[:, j]))) for j, name in enumerate(names)]
+    return [*columns, ("probability", list_array(nodes.offsets, pa.array(nodes.probabilities)))]
 
 
-def _list_array(offsets: Array, values: pa.Array) -> pa.Array:
+def list_array(offsets: Array, values: pa.Array) -> pa.Array:
     """Lists with the realizations of each node."""
     return pa.LargeListArray.from_arrays(offsets, values)
+
+
+def point_array(points: Array) -> pa.Array:
+    """Points (n, d) as lists of a fixed size."""
+    return pa.FixedSizeListArray.from_arrays(pa.array(points.reshape(-1)), points.shape[1])

@@ -27,10 +27,12 @@ print(json.dumps([nodes.variances.tolist(), sum(pull.node_moments.dispatcher.sta
 # Bits of an answer that most kernels have a part in: the problem is no small one.
 FIT = """
 import numpy as np
-import probi
+import probi.objective
 points = np.random.default_rng(0).normal(size=(9000, 3))
-result = probi.solve(probi.Nodes.from_groups(points, 3), 3, random_state=0)
-print(result.centers.tobytes().hex(), result.cost.hex(), result.lower_bound.hex())
+nodes = probi.Nodes.from_groups(points, 30)  # sums so long that compilers can round them in different ways
+result = probi.solve(nodes, 3, random_state=0)
+distances = probi.objective.two_nearest(nodes, result.centers).distances
+print(result.centers.tobytes().hex(), result.cost.hex(), result.lower_bound.hex(), distances.tobytes().hex())
 """
 
 

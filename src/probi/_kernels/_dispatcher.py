@@ -17,7 +17,10 @@ from pathlib import Path
 from typing import IO, Any
 
 import numba
+from llvmlite.binding import Linkage
 from numba.core.caching import FunctionCache
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.runtime.nrt import rtsys
 from numba.extending import lower_builtin, register_jitable, type_callable
@@ -206,12 +209,36 @@ OPTIONS: dict[str, Any] = {
 }
 
 
+class _KernelLibrary(JITCodeLibrary):
+    """Machine code of a kernel, with copies of its own of the parts that it calls.
+
+    The process that compiles a kernel also has each part by itself, optimized once less. Called by its name, that one
+    would be found instead of the copy: other bits than in a process that loads the kernel from the disk.
+    """
+
+    def _finalize_final_module(self) -> None:
+        for function in self._final_module.functions:
+            if function.linkage == Linkage.linkonce_odr:
+                function.linkage = "internal"
+        super()._finalize_final_module()
+
+
+class _KernelCompiler(Compiler):
+    """Numba's compiler with that kind of library."""
+
+    def define_pipelines(self) -> Any:
+        if self.state.library is None:
+            self.state.library = _KernelLibrary(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+            self.state.library.enable_object_caching()
+        return super().define_pipelines()
+
+
 def make_dispatcher(function: Callable[..., Any]) -> Any:
     """Numba's dispatcher of a function, whose compiled code is cached on disk if a folder is writable."""
     with global_compiler_lock:  # no thread compiles a kernel while another one registers its parts
         while new_parts:
             register_jitable(**OPTIONS)(new_parts.popleft())
-    dispatcher: Any = numba.njit(**OPTIONS)(function)
+    dispatcher: Any = numba.njit(pipeline_class=_KernelCompiler, **OPTIONS)(function)
     # Numba raises when it finds no folder for its cache (a read-only home on a worker): a slow start beats none.
     with contextlib.suppress(RuntimeError):
         dispatcher._cache = KernelCache(function)

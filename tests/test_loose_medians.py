@@ -12,8 +12,9 @@ from samples import as_lists
 from strategies import build, examples, node, nodes
 
 from probi import Nodes
-from probi._kernels import medians as kernels
+from probi._kernels import median_search as kernels
 from probi._kernels._compile import kernel
+from probi._kernels.pull import N_SCALARS
 from probi.medians import certified_medians
 
 # Rounds of the naive iteration; it can only end above the optimum.
@@ -21,16 +22,16 @@ ROUNDS = 300
 TOLERANCES = [kernels.LOOSE, 1e-2, 0.1]
 
 
-begin, take_plain_steps = kernel(kernels.begin), kernel(kernels._plain_steps)
+begin, take_plain_steps = kernel(kernels.begin), kernel(kernels.plain_steps)
 
 
 def plain_steps(places, shares, tol):
     """Whether plain steps reached the tolerance, where they ended, its expected distance, and the lower bound."""
-    n, d = places.shape
-    work, state, out = np.zeros((kernels.N_ROWS, d)), np.empty(kernels.N_STATE), np.empty(d + kernels.N_SCALARS)
+    d = places.shape[1]
+    work, state, out = np.zeros((kernels.N_ROWS, d)), np.empty(kernels.N_STATE), np.empty(d + N_SCALARS)
     total = float(np.sum(shares, dtype=np.float64))
-    begin(places, shares, total, work, state, n)
-    reached = take_plain_steps(places, shares, total, tol, out, work, state, n)
+    begin(places, shares, total, work, state, d)
+    reached = take_plain_steps(places, shares, total, tol, out, work, state, d)
     return reached, work[kernels.TRIAL], state[kernels.COST_HERE] / total, state[kernels.LOWER] / total
 
 

@@ -283,6 +283,25 @@ def test_float32_nodes_are_taken_at_their_word(some):
     assert_allclose(ours[0], theirs[0], rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("tol", [1e-2, 1e-6])
+@pytest.mark.parametrize("n_varying", [0, 1, 7, 8, 9, 19])
+def test_columns_in_which_a_node_does_not_vary_do_not_matter(n_varying, tol, dtype):
+    rng = np.random.default_rng(n_varying)
+    X = np.repeat(rng.normal(size=(40, 1, 20)) * 10.0 ** rng.integers(-3, 4, (40, 1, 20)), 5, axis=1).astype(dtype)
+    columns = np.sort([rng.permutation(20)[:n_varying] for _ in X], axis=1).astype(int)  # others for each node
+    for x, own in zip(X, columns, strict=True):
+        x[:, own] = rng.normal(size=(5, n_varying))
+    places, spreads, lower = certified_medians(Nodes.from_dense(X), tol)
+    narrow = np.take_along_axis(X, columns[:, None], axis=2) if n_varying else X[:, :, :1]
+    expected = certified_medians(Nodes.from_dense(narrow), tol)
+    assert_allclose(spreads, expected[1], rtol=1e-12)
+    assert_allclose(lower, expected[2], rtol=1e-12)
+    for place, x, own in zip(places, X, columns, strict=True):
+        assert_array_equal(np.delete(place, own), np.delete(x[0], own))
+    assert_allclose(np.take_along_axis(places, columns, axis=1), expected[0][:, :n_varying], rtol=1e-9)
+
+
 @pytest.mark.parametrize("scale", [1e140, 1e-130])
 def test_extreme_coordinates(scale):
     X = np.random.default_rng(5).normal(size=(100, 5, 2))

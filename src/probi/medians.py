@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from probi import _parallel
+from probi._kernels import median_search as search
 from probi._kernels import medians as kernels
 from probi._kernels import pull
 from probi._types import Array, Floats, Mask
@@ -122,26 +123,36 @@ def _huge_median(nodes: Nodes, node: int, tol: float) -> tuple[Floats, float, fl
     first, last = int(nodes.offsets[node]), int(nodes.offsets[node + 1])
     total = nodes.total_probabilities[node]
     probabilities = nodes.probabilities[first:last]
-    median, work, state = np.empty(d), np.empty((kernels.N_ROWS, d)), np.empty(kernels.N_STATE)
-    exact = kernels.huge_exact_median(nodes.points, nodes.probabilities, total, median, first, last)
-    base = nodes.points[exact if exact >= 0 else first + int(np.argmax(probabilities))].astype(np.float64)
-    local = frozen(nodes.points[first:last] - base)
-    kernels.huge_begin(local, probabilities, total, work, state, last - first)
-    if exact >= 0:
-        kernels.huge_begin_on_base(work, state)
+    work, state = np.empty((search.N_ROWS, d)), np.empty(search.N_STATE)
+    base, middle = first + int(np.argmax(probabilities)), None
+    if kernels.is_majority(probabilities.max(), total):
+        one = other = base - first
+    else:
+        local = frozen(nodes.points[first:last] - nodes.points[base].astype(np.float64))
+        along, order = np.empty(len(local)), np.empty(len(local), np.int64)
+        one, other = kernels.huge_ends_of_median(local, probabilities, total, work, along, order, d)
+    if one >= 0:
+        base = first + one
+        middle = 0.5 * nodes.points[base].astype(np.float64) + 0.5 * nodes.points[first + other]
+        local = frozen(nodes.points[first:last] - nodes.points[base].astype(np.float64))
+    search.huge_begin(local, probabilities, total, work, state, d)
+    if one >= 0:
+        search.huge_begin_on_base(work, state, d)
     for _ in range(MAX_EVALUATIONS):
-        out, row, distance = _summed_pull(local, probabilities, work[kernels.TRIAL : kernels.TRIAL + 1].copy())
-        if kernels.huge_advance(local, total, tol, out, row, distance, work, state):
+        out, row, distance = _summed_pull(local, probabilities, work[search.TRIAL : search.TRIAL + 1].copy())
+        if search.huge_advance(local, total, tol, out, row, distance, work, state, d):
             break
-    spread, lower = state[kernels.COST_HERE] / total, kernels.claimed(state[kernels.LOWER] / total, last - first)
-    if exact >= 0:
+    spread, lower = state[search.COST_HERE] / total, search.claimed(state[search.LOWER] / total, last - first)
+    if middle is not None:
         # The middle of two even halves, unless rounding makes it worse.
-        middle = _summed_pull(nodes.points[first:last], probabilities, median[None])[0][d + pull.COST] / total
-        if middle <= spread * (1.0 + kernels.EVEN):
-            return median, middle, min(lower, middle)
+        at_middle = _summed_pull(nodes.points[first:last], probabilities, middle[None])[0][d + pull.COST] / total
+        if at_middle <= spread * (1.0 + kernels.EVEN):
+            return middle, at_middle, min(lower, at_middle)
     # A realization is copied to the bit.
-    on_realization = state[kernels.ON_HERE] > 0.0
-    median = nodes.points[first + int(state[kernels.NEAREST])] if on_realization else base + work[kernels.HERE]
+    on_realization = state[search.ON_HERE] > 0.0
+    median = (
+        nodes.points[first + int(state[search.NEAREST])] if on_realization else nodes.points[base] + work[search.HERE]
+    )
     return median, spread, lower
 
 

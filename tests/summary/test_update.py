@@ -99,8 +99,8 @@ def test_an_audit_that_fails_leaves_the_summary_as_it_was(monkeypatch, error):
     summary = summarized(some[:100])
     before = looks(summary)
     with monkeypatch.context() as patch:
-        later = Later(AuditSample.added, 5, error)
-        patch.setattr(AuditSample, "added", lambda *arguments: later(*arguments))
+        later = Later(AuditSample.candidates, 5, error)
+        patch.setattr(AuditSample, "candidates", lambda *arguments: later(*arguments))
         with pytest.raises(error):
             summary.update(some[100:])
     assert looks(summary) == before

@@ -212,11 +212,18 @@ class AuditSample:
         """Smallest key outside the sample; infinite while all nodes are in it."""
         return float(self.keys[self.limit]) if len(self.keys) > self.limit else math.inf
 
+    def __len__(self) -> int:
+        return len(self.keys)
+
     def audited(self, leaf: Nodes, uniforms: Floats, survey: Survey, around: Surroundings) -> "AuditSample":
-        """Sample with the nodes of a leaf; sizes are computed only for those that may be in it.
+        """Sample with the nodes of a leaf."""
+        return self.joined(self.candidates(leaf, uniforms, survey, around))
+
+    def candidates(self, leaf: Nodes, uniforms: Floats, survey: Survey, around: Surroundings) -> "AuditSample":
+        """Nodes of a leaf with keys below the threshold; sizes are computed only for those that may have one.
 
         A long stream has a low threshold, so these are few: the others have no key below it even with the largest size
-        in the leaf.
+        in the leaf. The threshold only falls, so nodes of later leaves may be compared with that of an earlier one.
         """
         may_be_in = None
         if len(self.keys) > self.limit:
@@ -224,38 +231,23 @@ class AuditSample:
             with np.errstate(over="ignore", invalid="ignore"):
                 # A little more, for rounding.
                 may_be_in = np.flatnonzero(uniforms < largest * (1.0 + 1e-6) * leaf.mass)
-            if len(may_be_in) == 0:
-                return self
             uniforms = uniforms[may_be_in]
-        return self.added(leaf, uniforms, around.sizes(leaf, survey, may_be_in), may_be_in)
+        return self._below(leaf, uniforms, around.sizes(leaf, survey, may_be_in), may_be_in)
 
-    def added(
-        self, nodes: Nodes, uniforms: Floats, sizes: Floats | None = None, index: Indices | None = None
-    ) -> "AuditSample":
-        """Sample with more nodes, or those with an index.
+    def added(self, nodes: Nodes, uniforms: Floats, sizes: Floats | None = None) -> "AuditSample":
+        """Sample with more nodes; a uniform number in (0, 1] and a size are given for each, None means their masses."""
+        return self.joined(self._below(nodes, uniforms, nodes.mass if sizes is None else sizes, None))
 
-        A uniform number in (0, 1] and a size are given for each; None means their masses.
-        """
-        sizes = nodes.mass if sizes is None else sizes
+    def _below(self, nodes: Nodes, uniforms: Floats, sizes: Floats, index: Indices | None) -> "AuditSample":
+        """Sample of nodes alone, or of those with an index, without keys above the threshold of this one."""
         with np.errstate(divide="ignore"):
             keys = uniforms / sizes
         chosen = np.flatnonzero(keys < self.threshold)
+        chosen = chosen[np.argsort(keys[chosen], kind="stable")[: self.limit + 1]]
         if len(chosen) == 0:
-            return self
-        n_before = len(self.keys)
-        all_keys = np.concatenate([self.keys, keys[chosen]])
-        all_sizes = np.concatenate([self.sizes, sizes[chosen]])
-        order = np.argsort(all_keys, kind="stable")[: self.limit + 1]
-        new = order >= n_before
-        index = chosen if index is None else index[chosen]
-        more = index[order[new] - n_before]
-        if self.nodes is None:
-            taken = nodes.take(more)
-        else:
-            # Old ones and then new ones, copied once, and then by key.
-            taken = Nodes._gathered([self.nodes, measured(nodes)], [order[~new], more])
-            taken = taken.take(np.argsort(np.concatenate([np.flatnonzero(~new), np.flatnonzero(new)])))
-        return AuditSample(measured(taken), all_keys[order], all_sizes[order], self.limit)
+            return AuditSample(limit=self.limit)
+        taken = nodes.take(chosen if index is None else index[chosen])
+        return AuditSample(measured(taken), keys[chosen], sizes[chosen], self.limit)
 
     def joined(self, *others: "AuditSample") -> "AuditSample":
         """Sample of the data of all of them, with the smallest of their limits."""
@@ -267,8 +259,16 @@ class AuditSample:
         order = np.argsort(keys, kind="stable")[: limit + 1]
         if len(parts) == 1 and len(order) == len(keys):
             return replace(parts[0], limit=limit)
-        nodes = Nodes.concat([sample.nodes for sample in parts if sample.nodes is not None])
-        return AuditSample(measured(nodes.take(order)), keys[order], sizes[order], limit)
+        ends = np.cumsum([len(sample) for sample in parts])
+        of_part = np.searchsorted(ends, order, side="right")
+        indices = [
+            order[of_part == i] - (end - len(part)) for i, (end, part) in enumerate(zip(ends, parts, strict=True))
+        ]
+        # Part by part, only those that stay, and then by key.
+        nodes = Nodes._gathered([measured(sample.nodes) for sample in parts if sample.nodes is not None], indices)
+        if len(parts) > 1:
+            nodes = nodes.take(np.argsort(np.argsort(of_part, kind="stable"), kind="stable"))
+        return AuditSample(nodes, keys[order], sizes[order], limit)
 
     def scaled(self, factor: float) -> "AuditSample":
         """Sample of the same data with all weights multiplied."""

@@ -117,18 +117,29 @@ class _Digest(NamedTuple):
         return self.coreset
 
 
+# Candidates for the audit sample join it together, once they are so many of its nodes: each time all are copied.
+SHARE_THAT_JOINS = 4
+
+
 class _Read(NamedTuple):
     """What changes from leaf to leaf, in their order."""
 
     totals: Totals
     surroundings: Surroundings
     audit: AuditSample
+    candidates: tuple[AuditSample, ...] = ()
 
     def after(self, digest: _Digest) -> "_Read":
         """The same after one more leaf."""
         surroundings = self.surroundings.after(digest.survey)
-        audit = self.audit.audited(digest.nodes, digest.uniforms, digest.survey, surroundings)
-        return _Read(self.totals.plus(digest.totals), surroundings, audit)
+        more = self.audit.candidates(digest.nodes, digest.uniforms, digest.survey, surroundings)
+        read = _Read(self.totals.plus(digest.totals), surroundings, self.audit, (*self.candidates, more))
+        full = SHARE_THAT_JOINS * sum(map(len, read.candidates)) > self.audit.limit
+        return read._replace(audit=read.all_audited(), candidates=()) if full else read
+
+    def all_audited(self) -> AuditSample:
+        """Audit sample with all candidates."""
+        return self.audit.joined(*self.candidates)
 
 
 @dataclass(eq=False)
@@ -187,7 +198,7 @@ class Stream:
         number = self.leaf_number + len(leaves)
         return Stream(
             self.key, self.config, n_digested, read.totals, levels, rest, read.surroundings, self.seal, number
-        ), read.audit  # fmt: skip
+        ), read.all_audited()  # fmt: skip
 
     def _leaf_ends(self, nodes: Nodes) -> list[int]:
         """Numbers of nodes after which a leaf ends.

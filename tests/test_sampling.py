@@ -53,11 +53,14 @@ def chosen_by(mass, distances, sizes, size, offset, order=None):
     cell_offsets = np.concatenate([[0], np.cumsum(sizes)])
     masses = np.add.reduceat(mass[order], cell_offsets[:-1])
     costs = np.add.reduceat(mass[order] * distances[order], cell_offsets[:-1])
-    work, factors, chosen = [np.empty(n) for _ in range(3)], np.empty(n), np.empty(size + 1, np.int64)
-    arguments = order, cell_offsets, mass, distances[order], masses, costs, size, offset, *work, factors, chosen
-    n_chosen = sampling.choose(*arguments)
-    assert_array_equal(chosen[:n_chosen], np.flatnonzero(factors))
-    return factors
+    work, chosen, factors = [np.empty(n) for _ in range(3)], np.empty(size + 1, np.int64), np.empty(size + 1)
+    n_chosen = sampling.choose(
+        order, cell_offsets, mass, distances[order], masses, costs, size, offset, *work, chosen, factors
+    )
+    assert_array_equal(np.diff(np.argsort(order)[chosen[:n_chosen]]) > 0, True)
+    of_all = np.zeros(n)
+    of_all[chosen[:n_chosen]] = factors[:n_chosen]
+    return of_all
 
 
 @given(st.integers(0, 2**32 - 1), st.lists(st.integers(1, 12), min_size=1, max_size=6), st.booleans())

@@ -82,8 +82,8 @@ def _n_cores() -> int:
 
 def run(kernel: Callable[..., Any], pieces: Sequence[Range], *arguments: Any) -> list[Any]:
     """Call ``kernel(*arguments, start, stop)`` for each range; return the results in the order of the ranges."""
-    helpers = min(n_threads(), len(pieces)) - 1
-    if helpers < 1 or getattr(_inside, "worker", False):
+    helpers = 0 if _is_worker() else min(n_threads(), len(pieces)) - 1
+    if helpers < 1:
         return [kernel(*arguments, start, stop) for start, stop in pieces]
     job = _Job(kernel, pieces, arguments)
     # No more threads, or the interpreter is shutting down: the calling thread does the rest.
@@ -152,8 +152,8 @@ def run_tasks(tasks: Sequence[Task], at_once: int = MAX_THREADS) -> Any:
     there, so few results wait for tasks that need them, and each is dropped after its last use.
     """
     graph = _Graph(tasks)
-    helpers = min(n_threads(), len(tasks), at_once) - 1
-    if helpers < 1 or getattr(_inside, "worker", False):
+    helpers = 0 if _is_worker() else min(n_threads(), len(tasks), at_once) - 1
+    if helpers < 1:
         graph.work_on_tasks()
         return graph.finish()
     with suppress(RuntimeError):
@@ -233,9 +233,14 @@ class _Graph:
         return self._results[number] if self._n_uses[number] else self._results.pop(number)
 
 
+def _is_worker() -> bool:
+    """Whether this thread runs a range or a task, and so must not start others."""
+    return getattr(_inside, "worker", False)
+
+
 def _as_worker(function: Callable[[], None]) -> None:
     """Call a function without nested parallelism: all threads are busy, and one that waits for its own may deadlock."""
-    before, _inside.worker = getattr(_inside, "worker", False), True
+    before, _inside.worker = _is_worker(), True
     try:
         function()
     finally:

@@ -62,7 +62,7 @@ def draw_once(mass, size, uniforms, drawn, times):
 
 
 @kernel
-def choose(order, cell_offsets, mass, distances, masses, costs, size, offset, weights, scores, picks, factors, chosen):
+def choose(order, cell_offsets, mass, distances, masses, costs, size, offset, weights, scores, picks, chosen, factors):
     """Choose ``size`` rows by importance, so that each cell keeps its mass.
 
     The importance of a row is a sum of three shares: of the total cost, of the mass of its cell and of the cost of its
@@ -72,8 +72,7 @@ def choose(order, cell_offsets, mass, distances, masses, costs, size, offset, we
     IN   order (n_used,), cell_offsets (n_cells + 1,), mass (n,); distances (n_used,), in the order, masses and costs
          (n_cells,) from ``measure``; offset in [0, 1)
     OUT  weights, scores, picks (n_used,), in the order: masses, importance, factors
-         factors (n,): what the weights of the chosen rows are multiplied by, 0 for the others
-         chosen (size + 1,): the chosen rows, in ascending order
+         chosen (size + 1,): the chosen rows, in the order; factors (size + 1,): what their weights are multiplied by
     RETURN how many are chosen
     """
     whole, n_cells = 0.0, masses.shape[0]
@@ -91,15 +90,10 @@ def choose(order, cell_offsets, mass, distances, masses, costs, size, offset, we
         systematic_sample(scores, limit, total, size - n_certain, offset, picks)
     for c in range(n_cells):
         calibrate(weights, scores, limit, picks, cell_offsets[c], cell_offsets[c + 1])
-    for row in range(factors.shape[0]):
-        factors[row] = 0.0
-    for i in range(order.shape[0]):
-        if picks[i] > 0.0:
-            factors[np.uint64(order[i])] = picks[i]
     n = 0
-    for row in range(factors.shape[0]):
-        chosen[n] = row
-        n += factors[row] > 0.0
+    for i in range(order.shape[0]):
+        chosen[n], factors[n] = order[i], picks[i]
+        n += picks[i] > 0.0
     return n
 
 
@@ -119,11 +113,13 @@ def systematic_sample(scores, limit, total, n_picks, offset, picks):
                 picks[i] = step / scores[i]
                 n_picked += 1
                 following = (offset + n_picked) * step
-    for i in range(scores.shape[0]):
+    i = 0
+    while n_picked < n_picks and i < scores.shape[0]:
         # Rounding may miss the last pick.
-        if n_picked < n_picks and 0.0 < scores[i] < limit and picks[i] == 0.0:
+        if 0.0 < scores[i] < limit and picks[i] == 0.0:
             picks[i] = step / scores[i]
             n_picked += 1
+        i += 1
 
 
 @part

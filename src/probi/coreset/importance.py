@@ -76,12 +76,12 @@ def reduce(parts: Sequence[Nodes], size: int, n_clusters: int, rng: np.random.Ge
     pieces = _parallel.ranges(n_cells, max(1, n_cells * GRAIN // rows.size))
     _parallel.run(tree.measure, pieces, rows, mass, n_columns, order, cell_offsets, distances, masses, costs)
     work = [_parallel.scratch(name, order.shape) for name in ("weights", "scores", "picks")]
-    factors, chosen = _parallel.scratch("factors", mass.shape), np.empty(size + 1, np.int64)
+    chosen, factors = np.empty(size + 1, np.int64), np.empty(size + 1)
     n_chosen = sampling.choose(
-        order, cell_offsets, mass, distances, masses, costs, size, rng.random(), *work, factors, chosen
+        order, cell_offsets, mass, distances, masses, costs, size, rng.random(), *work, chosen, factors
     )
-    chosen = chosen[:n_chosen]
-    return _take(parts, chosen, factors[chosen])
+    by_row = np.argsort(chosen[:n_chosen])
+    return _take(parts, chosen[by_row], factors[by_row])
 
 
 def _take(parts: Sequence[Nodes], chosen: Indices, factors: Floats) -> Nodes:
@@ -112,12 +112,13 @@ def _rows(parts: Sequence[Nodes]) -> tuple[Floats, int]:
     base = np.median(np.concatenate(typical).astype(np.float64), axis=0)
     tasks = [(i, a, b) for i, part in enumerate(parts) for a, b in _parallel.ranges(len(part), 1 + GRAIN // d)]
     pieces = _parallel.ranges(len(tasks), 1)
-    largest = max(largest_magnitude(medians) for medians, _, _ in statistics) + float(np.abs(base).max())
-    largest = max(largest, *(float(spreads.max()) for _, spreads, _ in statistics if len(spreads)))
-    # A power of two: scaled data gives scaled rows, to the bit.
-    scale = 2.0 ** -np.frexp(largest)[1] if largest > 0.0 else 1.0
     n_columns = d if d <= WIDE else N_PROJECTED
     width = n_columns if all(part.is_certain for part in parts) else n_columns + 1
+    largest = max(largest_magnitude(medians) for medians, _, _ in statistics) + float(np.abs(base).max())
+    if width > n_columns:
+        largest = max(largest, *(float(spreads.max()) for _, spreads, _ in statistics if len(spreads)))
+    # A power of two: scaled data gives scaled rows, to the bit.
+    scale = 2.0 ** -np.frexp(largest)[1] if largest > 0.0 else 1.0
     rows: Floats = _parallel.scratch("rows", (n, width))
 
     def fill(start: int, stop: int) -> None:

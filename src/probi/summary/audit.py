@@ -16,12 +16,16 @@ from probi.nodes import GRAIN, Nodes
 from probi.objective import Assignment
 from probi.solver.problem import capped_probabilities
 from probi.summary.config import AUDIT_SIZE
+from probi.validation import frozen
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 # Nodes from which typical locations are computed, at most.
 N_TYPICAL = 255
+
+# Nodes of a leaf from which its mean distances are estimated, at least.
+N_SURVEYED = 1 << 12
 
 # Typical locations per leaf. With only one, a group far away hides nodes that are moderately far from the rest.
 N_LOCATIONS = 3
@@ -76,7 +80,7 @@ class Survey(NamedTuple):
     factors : ndarray of shape (N_LOCATIONS,)
         Reciprocal means, over the leaf, of distances to its first location, to the nearest of two, and so on.
     farthest : ndarray of shape (1 + N_LOCATIONS,)
-        The largest of each kind of distance.
+        The largest of each kind of distance, or more.
     mass, distance : float
         Of the leaf, as in :class:`Surroundings`.
     """
@@ -113,21 +117,19 @@ class Surroundings:
         return cls(np.median(some.gravity_centers.astype(np.float64), axis=0))
 
     def survey(self, leaf: Nodes) -> Survey:
-        """Typical locations of a leaf and mean distances to them, by one pass over its nodes."""
-        medians, _, _ = certified_medians(leaf, SPREAD_TOL)
+        """Typical locations of a leaf and mean distances to them."""
+        medians, mass = certified_medians(leaf, SPREAD_TOL)[0], leaf.mass
         some = medians[:: 1 + len(leaf) // N_TYPICAL].astype(np.float64)
         locations = np.vstack([self.location, typical_locations(some, N_LOCATIONS)])
-        pieces = _parallel.ranges(len(leaf), 1 + GRAIN // locations.size)
-        parts = np.array(_parallel.run(geometry.sums_over_locations, pieces, medians, leaf.mass, locations))
-        sums, heaviest, farthest = parts[:, 0].sum(axis=0), parts[:, 1, 0].max(), np.sqrt(parts[:, 1, 1:].max(axis=0))
-        usual, mass, distance = (sums[0], sums[2:]), sums[0], sums[1]
+        sums, farthest = _sums_and_farthest(medians, mass, locations)
+        usual, distance = (sums[0], sums[2:]), sums[1]
         # A node may dominate a sum.
-        if (heaviest * np.append(1.0, farthest) * _n_large(len(leaf)) >= sums).any():
+        if (mass.max() * np.append(1.0, farthest) * _n_large(len(leaf)) >= sums).any():
             distances = distances_to_locations(medians, locations)
-            usual = usual_sums(leaf.mass, distances[1:])
-            mass, (distance,) = usual_sums(leaf.mass, distances[:1])
+            usual = usual_sums(mass, distances[1:])
+            sums[0], (distance,) = usual_sums(mass, distances[:1])
         factors = np.array([_reciprocal_mean(usual[0], total) for total in usual[1]])
-        return Survey(locations, factors, farthest, float(mass), float(distance))
+        return Survey(locations, factors, farthest, float(sums[0]), float(distance))
 
     def after(self, survey: Survey) -> "Surroundings":
         """Surroundings after the nodes of a leaf are read."""
@@ -165,6 +167,26 @@ class Surroundings:
     def scaled(self, factor: float) -> "Surroundings":
         """Surroundings with all weights multiplied."""
         return replace(self, mass=self.mass * factor, distance=self.distance * factor)
+
+
+def _sums_and_farthest(medians: Array, mass: Floats, locations: Floats) -> tuple[Floats, Floats]:
+    """Sums of mass and of mass times each kind of distance, and the largest of each kind or a bound on it.
+
+    In a large leaf the sums are estimated from some of its nodes: sizes only have to be about right. No node may have a
+    larger distance than the bound, so one kind is computed for all, and the others follow by the triangle inequality.
+    """
+    step = 1 + len(medians) // N_SURVEYED
+    some = frozen(medians[::step]), frozen(mass[::step])
+    pieces = _parallel.ranges(len(some[1]), 1 + GRAIN // locations.size)
+    parts = np.array(_parallel.run(geometry.sums_over_locations, pieces, *some, locations))
+    sums, farthest = parts[:, 0].sum(axis=0), np.sqrt(parts[:, 1, 1:].max(axis=0))
+    if step > 1:
+        between = np.sqrt(((locations[1:] - locations[0]) ** 2).sum(axis=1))
+        farthest[0] = distances_to_locations(medians, locations[:1]).max()
+        farthest[1:] = farthest[0] + np.minimum.accumulate(between)
+        # Without mass in the part, the sums are 0, and all nodes are looked at.
+        sums *= mass.sum() / sums[0] if sums[0] > 0.0 else 0.0
+    return sums, farthest
 
 
 def distances_to_locations(medians: Array, locations: Floats) -> Floats:

@@ -505,6 +505,50 @@ def test_an_error_in_a_task_is_raised_and_no_more_tasks_start(error, n_jobs):
     assert set(done) <= {1}
 
 
+class ClaimThenInterrupt:
+    """Method that claims work for one thread and then is interrupted, before the thread has begun."""
+
+    def __init__(self, claim, thread):
+        self._claim, self._thread, self.n_interrupts = claim, thread, 0
+
+    def __get__(self, work, _):
+        def claim():
+            claimed = self._claim(work)
+            if threading.current_thread() is self._thread and claimed is not None:
+                self.n_interrupts += 1
+                raise KeyboardInterrupt
+            return claimed
+
+        return claim
+
+
+@pytest.mark.parametrize("kind", ["_Job", "_Graph"])
+def test_an_interrupt_just_before_a_thread_begins_does_not_wait_for_ever(kind, monkeypatch):
+    raised, n_running = [], 0
+
+    def busy(*_):
+        nonlocal n_running
+        n_running += 1
+        time.sleep(0.01)
+        n_running -= 1
+
+    def call():
+        with pytest.raises(KeyboardInterrupt), _parallel.limited(2):
+            if kind == "_Job":
+                _parallel.run(busy, _parallel.ranges(8, 1))
+            else:
+                _parallel.run_tasks([_parallel.Task(busy)] * 8)
+        raised.append(n_running)
+
+    thread = threading.Thread(target=call, daemon=True)
+    claim = ClaimThenInterrupt(getattr(_parallel, kind)._claim, thread)
+    monkeypatch.setattr(getattr(_parallel, kind), "_claim", claim)
+    thread.start()
+    thread.join(timeout=20)
+    assert claim.n_interrupts == 1
+    assert raised == [0]  # and no thread works on
+
+
 def test_one_task_at_a_time_may_use_all_threads():
     kernel = meeting(3)
     with _parallel.limited(3):

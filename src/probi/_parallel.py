@@ -9,6 +9,7 @@ import math
 import os
 import queue
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -86,56 +87,82 @@ def run(kernel: Callable[..., Any], pieces: Sequence[Range], *arguments: Any) ->
     if helpers < 1:
         return [kernel(*arguments, start, stop) for start, stop in pieces]
     job = _Job(kernel, pieces, arguments)
-    # No more threads, or the interpreter is shutting down: the calling thread does the rest.
-    with suppress(RuntimeError):
-        for _ in range(helpers):
-            _threads().submit(job.work)
-    return job.finish()
+    job.start(helpers)
+    _as_worker(job.work)
+    results: list[Any] = job.finish()
+    return results
 
 
-class _Job:
-    """Ranges shared by the calling thread and its helpers; no thread works on them after :meth:`finish`."""
+class _SharedWork(ABC):
+    """Work shared by the calling thread and its helpers; no thread works on it after :meth:`finish`."""
 
-    def __init__(self, kernel: Callable[..., Any], pieces: Sequence[Range], arguments: tuple[Any, ...]) -> None:
-        self._kernel, self._arguments = kernel, arguments
-        self._waiting = deque(enumerate(pieces))
-        self._results: list[Any] = [None] * len(pieces)
+    def __init__(self, n: int) -> None:
+        self._waiting: deque[int] = deque(range(n))
         self._errors: list[BaseException] = []
-        self._n_running = 0
+        # Threads that have claimed something. Not a number: an interrupt may come just after this thread has.
+        self._running: set[int] = set()
         self._changed = threading.Condition()
 
-    def finish(self) -> list[Any]:
-        """Process ranges, wait for helpers that have started, and return the results or raise the first error.
-
-        A helper that starts later, because the pool was busy, finds nothing to do.
-        """
-        self.work()
-        with self._changed:
-            self._changed.wait_for(lambda: self._n_running == 0)
-        if self._errors:
-            raise self._errors[0]
-        return self._results
+    def start(self, helpers: int) -> None:
+        """Let other threads work too. One that starts late, because the pool was busy, finds nothing to do."""
+        # No more threads, or the interpreter is shutting down: the calling thread does the rest.
+        with suppress(RuntimeError):
+            for _ in range(helpers):
+                _threads().submit(_as_worker, self.work)
 
     def work(self) -> None:
-        """Process ranges until none is left."""
-        _as_worker(self._work_on_ranges)
-
-    def _work_on_ranges(self) -> None:
-        while True:
+        """Process what is waiting until nothing is left; errors are kept for :meth:`finish`."""
+        try:
+            self._work()
+        except BaseException as error:
             with self._changed:
-                if not self._waiting:
-                    return
-                index, (start, stop) = self._waiting.popleft()
-                self._n_running += 1
-            try:
-                self._results[index] = self._kernel(*self._arguments, start, stop)
-            except BaseException as error:
                 self._errors.append(error)
                 self._waiting.clear()
-            finally:
-                with self._changed:
-                    self._n_running -= 1
-                    self._changed.notify_all()
+        finally:
+            self._release()
+
+    @abstractmethod
+    def _work(self) -> None: ...
+
+    def _release(self) -> None:
+        """Say that this thread works on nothing that it has claimed."""
+        with self._changed:
+            self._running.discard(threading.get_ident())
+            self._changed.notify_all()
+
+    def finish(self) -> Any:
+        """Wait for threads that have claimed something, and return the result or raise the first error."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._running)
+        if self._errors:
+            raise self._errors[0]
+        return self._results_of_all()
+
+    @abstractmethod
+    def _results_of_all(self) -> Any: ...
+
+
+class _Job(_SharedWork):
+    """Ranges to call a kernel for."""
+
+    def __init__(self, kernel: Callable[..., Any], pieces: Sequence[Range], arguments: tuple[Any, ...]) -> None:
+        super().__init__(len(pieces))
+        self._kernel, self._pieces, self._arguments = kernel, pieces, arguments
+        self._results: list[Any] = [None] * len(pieces)
+
+    def _work(self) -> None:
+        while (index := self._claim()) is not None:
+            self._results[index] = self._kernel(*self._arguments, *self._pieces[index])
+
+    def _claim(self) -> int | None:
+        with self._changed:
+            if not self._waiting:
+                return None
+            self._running.add(threading.get_ident())
+            return self._waiting.popleft()
+
+    def _results_of_all(self) -> list[Any]:
+        return self._results
 
 
 class Task(NamedTuple):
@@ -154,76 +181,47 @@ def run_tasks(tasks: Sequence[Task], at_once: int = MAX_THREADS) -> Any:
     graph = _Graph(tasks)
     helpers = 0 if _is_worker() else min(n_threads(), len(tasks), at_once) - 1
     if helpers < 1:
-        graph.work_on_tasks()
-        return graph.finish()
-    with suppress(RuntimeError):
-        for _ in range(helpers):
-            _threads().submit(_as_worker, graph.work_on_tasks)
-    try:
-        _as_worker(graph.work_on_tasks)
-    except BaseException as error:  # an interrupt while it waited
-        graph.stop(error)
+        graph.work()
+    else:
+        graph.start(helpers)
+        _as_worker(graph.work)
     return graph.finish()
 
 
-class _Graph:
-    """Tasks shared by the calling thread and its helpers; no thread works on them after :meth:`finish`."""
+class _Graph(_SharedWork):
+    """Tasks that depend on each other."""
 
     def __init__(self, tasks: Sequence[Task]) -> None:
+        super().__init__(len(tasks))
         self._tasks = tasks
-        self._waiting = list(range(len(tasks)))
         self._results: dict[int, Any] = {}
         self._n_uses = [0] * len(tasks)
         for task in tasks:
             for number in task.needs:
                 self._n_uses[number] += 1
         self._n_uses[-1] += 1
-        self._errors: list[BaseException] = []
-        self._n_running = 0
-        self._changed = threading.Condition()
 
-    def finish(self) -> Any:
-        """Wait for tasks that have started, and return the last result or raise the first error."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._n_running == 0)
-        if self._errors:
-            raise self._errors[0]
-        return self._results[len(self._tasks) - 1]
-
-    def stop(self, error: BaseException) -> None:
-        """Start no more tasks."""
-        with self._changed:
-            self._errors.append(error)
-            self._waiting.clear()
-            self._changed.notify_all()
-
-    def work_on_tasks(self) -> None:
-        """Process tasks until none is left."""
+    def _work(self) -> None:
         while (claimed := self._claim()) is not None:
             number, arguments = claimed
             del claimed
-            try:
-                result = self._tasks[number].function(*arguments)
-            except BaseException as error:
-                self.stop(error)
-                result = None
+            result = self._tasks[number].function(*arguments)
             del arguments
             with self._changed:
                 if self._n_uses[number]:
                     self._results[number] = result
                 del result
-                self._n_running -= 1
-                self._changed.notify_all()
+            self._release()
 
     def _claim(self) -> tuple[int, list[Any]] | None:
         """Wait for a task that can run; return its number and arguments, or None if no task is left."""
         with self._changed:
             while self._waiting:
-                for i, number in enumerate(self._waiting):
+                for number in self._waiting:
                     needs = self._tasks[number].needs
                     if all(needed in self._results for needed in needs):
-                        del self._waiting[i]
-                        self._n_running += 1
+                        self._running.add(threading.get_ident())
+                        self._waiting.remove(number)
                         return number, [self._use(needed) for needed in needs]
                 self._changed.wait()
         return None
@@ -231,6 +229,9 @@ class _Graph:
     def _use(self, number: int) -> Any:
         self._n_uses[number] -= 1
         return self._results[number] if self._n_uses[number] else self._results.pop(number)
+
+    def _results_of_all(self) -> Any:
+        return self._results[len(self._tasks) - 1]
 
 
 def _is_worker() -> bool:

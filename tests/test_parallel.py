@@ -522,8 +522,14 @@ class ClaimThenInterrupt:
         return claim
 
 
-@pytest.mark.parametrize("kind", ["_Job", "_Graph"])
-def test_an_interrupt_just_before_a_thread_begins_does_not_wait_for_ever(kind, monkeypatch):
+@pytest.mark.parametrize(
+    ("kind", "start"),
+    [
+        ("_Job", lambda busy: _parallel.run(busy, _parallel.ranges(8, 1))),
+        ("_Graph", lambda busy: _parallel.run_tasks([_parallel.Task(busy)] * 8)),
+    ],
+)
+def test_an_interrupt_just_before_a_thread_begins_does_not_wait_for_ever(kind, start, monkeypatch):
     raised, n_running = [], 0
 
     def busy(*_):
@@ -533,11 +539,8 @@ def test_an_interrupt_just_before_a_thread_begins_does_not_wait_for_ever(kind, m
         n_running -= 1
 
     def call():
-        with pytest.raises(KeyboardInterrupt), _parallel.limited(2):
-            if kind == "_Job":
-                _parallel.run(busy, _parallel.ranges(8, 1))
-            else:
-                _parallel.run_tasks([_parallel.Task(busy)] * 8)
+        with _parallel.limited(2), pytest.raises(KeyboardInterrupt):
+            start(busy)
         raised.append(n_running)
 
     thread = threading.Thread(target=call, daemon=True)

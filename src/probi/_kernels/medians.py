@@ -1,12 +1,26 @@
-"""1-medians of nodes, each with a certified lower bound of its optimum: by a formula, by a few steps, or by a search."""
+"""1-medians of nodes, each with a certified lower bound of its optimum: by formulas, a few steps, or a search."""
 
 import numpy as np
 
-from probi._kernels._compile import kernel, part
+from probi._kernels._compile import kernel, never_inlined, part
 from probi._kernels.geometry import expected_distance
 from probi._kernels.median_search import (
-    COST_HERE, DIRECTION, HERE, LOOSE, LOWER, N_ROWS, N_STATE, NEAREST, ON_HERE, TRIAL, advance, begin, begin_on_base,
-    claimed, plain_steps, pull_at_trial,
+    COST_HERE,
+    DIRECTION,
+    HERE,
+    LOOSE,
+    LOWER,
+    N_ROWS,
+    N_STATE,
+    NEAREST,
+    ON_HERE,
+    TRIAL,
+    advance,
+    begin,
+    begin_on_base,
+    claimed,
+    plain_steps,
+    pull_at_trial,
 )  # fmt: skip
 from probi._kernels.pull import N_SCALARS, ON_POINT, RECIPROCAL, add_pull, heaviest
 
@@ -132,7 +146,7 @@ def _is_far(median, spread):
 
 @part
 def _workspace(points):
-    """Columns of a node, how they vary, rows of the search, sums, state, and room for the realizations of a small node."""
+    """Columns of a node, how they vary, rows and sums of the search, its state, and room for some realizations."""
     d, width = points.shape[1], padded(points.shape[1])
     return (
         np.empty(d, np.uint64), np.empty(d, points.dtype), np.empty((N_ROWS, width)), np.empty(width + N_SCALARS),
@@ -158,6 +172,7 @@ def make_local(points, base, local, columns, varies, first, n):
     OUT  columns (d,): those that vary; varies (d,): overwritten
     RETURN number of these columns
     """
+    never_inlined()  # called twice: saves the time to compile it again
     d, origin, last = points.shape[1], points[base], first + n - 1
     for f in range(d):
         varies[f] = 0.0

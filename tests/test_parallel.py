@@ -8,6 +8,7 @@ import threading
 import time
 import weakref
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -503,6 +504,25 @@ def test_an_error_in_a_task_is_raised_and_no_more_tasks_start(error, n_jobs):
     with _parallel.limited(n_jobs), pytest.raises(error):
         _parallel.run_tasks(tasks)
     assert set(done) <= {1}
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        lambda data: _parallel.run(lambda a, i, j: a[i:j].sum(), _parallel.ranges(8, 1), data),
+        lambda data: _parallel.run_tasks([_parallel.Task(data.sum)] * 8),
+    ],
+)
+def test_a_helper_that_never_starts_keeps_no_data_alive(start, monkeypatch):
+    late = []
+    monkeypatch.setattr(_parallel, "_threads", lambda: SimpleNamespace(submit=lambda *work: late.append(work)))
+    data = np.arange(8.0)
+    alive = weakref.ref(data)
+    with _parallel.limited(2):
+        start(data)
+    del data
+    assert len(late) == 1
+    assert alive() is None
 
 
 class ClaimThenInterrupt:

@@ -136,10 +136,11 @@ class _SharedWork(ABC):
             self._changed.wait_for(lambda: not self._running)
         if self._errors:
             raise self._errors[0]
-        return self._results_of_all()
+        return self._hand_over()
 
     @abstractmethod
-    def _results_of_all(self) -> Any: ...
+    def _hand_over(self) -> Any:
+        """Return the result, and forget all else: a helper that starts late must not keep data alive."""
 
 
 class _Job(_SharedWork):
@@ -161,8 +162,9 @@ class _Job(_SharedWork):
             self._running.add(threading.get_ident())
             return self._waiting.popleft()
 
-    def _results_of_all(self) -> list[Any]:
-        return self._results
+    def _hand_over(self) -> list[Any]:
+        results, self._results, self._arguments = self._results, [], ()
+        return results
 
 
 class Task(NamedTuple):
@@ -230,8 +232,10 @@ class _Graph(_SharedWork):
         self._n_uses[number] -= 1
         return self._results[number] if self._n_uses[number] else self._results.pop(number)
 
-    def _results_of_all(self) -> Any:
-        return self._results[len(self._tasks) - 1]
+    def _hand_over(self) -> Any:
+        result = self._results.pop(len(self._tasks) - 1)
+        self._tasks = ()
+        return result
 
 
 def _is_worker() -> bool:

@@ -16,7 +16,15 @@ from probi import Nodes, expected_cost
 from probi._kernels import geometry
 from probi.medians import CERTIFIED_MEDIANS, SPREAD_TOL, certified_medians
 from probi.objective import expected_distances
-from probi.summary.audit import N_LOCATIONS, AuditSample, Surroundings, typical_locations, usual_sums
+from probi.summary.audit import (
+    N_LOCATIONS,
+    N_SURVEYED,
+    AuditSample,
+    Surroundings,
+    distances_to_locations,
+    typical_locations,
+    usual_sums,
+)
 
 N = 20
 
@@ -120,6 +128,22 @@ def test_sums_over_locations_match_the_definition(d, dtype):
     sums = [math.fsum(m * x for m, x in zip(mass[3:20], row, strict=True)) for row in ([1.0] * 17, *rows)]
     expected = [sums, [max(mass[3:20]), *(max(row) ** 2 for row in rows)]]
     assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("far", [0.0, 30.0, 1e6])
+def test_a_part_of_a_large_leaf_says_how_far_its_nodes_are_and_none_is_farther_than_the_bound(far):
+    points = np.random.default_rng(0).normal(size=(16 * N_SURVEYED, 2))
+    points[5] += far  # not in the part
+    some = Nodes.from_points(points, np.random.default_rng(1).uniform(1.0, 2.0, len(points)))
+    around = Surroundings(np.array([0.5, 0.0]))
+    survey = around.survey(some)
+    rows = distances_to_locations(points, survey.locations)
+    assert (survey.farthest >= rows.max(axis=1)).all()
+    (mass, sums), (usual, (distance,)) = usual_sums(some.mass, rows[1:]), usual_sums(some.mass, rows[:1])
+    assert_allclose(survey.factors, mass / sums, rtol=0.05)
+    assert_allclose([survey.mass, survey.distance], [usual, distance], rtol=0.05)
+    # A node that may dominate a sum is not left to chance: then all are looked at.
+    assert (survey.distance == pytest.approx(distance, rel=1e-12)) == (far > 0.0)
 
 
 def test_typical_places_are_in_each_of_two_groups():

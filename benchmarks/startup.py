@@ -50,8 +50,8 @@ class Listener(event.Listener):
 listener = Listener()
 event.register("numba:compile", listener)
 from probi import objective
-from probi.solver import small
-small.MAX_SMALL = objective.MAX_SMALL = 0  # small problems need hardly any kernel
+from probi.solver import search
+search.MAX_SMALL = objective.MAX_SMALL = 0  # small problems need hardly any kernel
 nodes = probi.Nodes.from_groups(np.random.default_rng(0).standard_normal((6000, 2)), 3)
 summary = probi.Summary(3, size=40, random_state=0)
 summary.update(nodes)

@@ -9,12 +9,12 @@ import numpy as np
 import probi
 from probi import objective
 from probi.coreset.lss import lss_coreset
-from probi.solver import small
+from probi.solver import search
 
 
 def main(dtype: str) -> None:
     warnings.simplefilter("ignore", probi.SolverWarning)
-    small.MAX_SMALL = objective.MAX_SMALL = 0  # which would need hardly any kernel
+    search.MAX_SMALL = objective.MAX_SMALL = 0  # which would need hardly any kernel
     # Alone, beside other things that make does; and tests compare with what two processes compiled.
     os.environ["PROBI_COMPILE_AHEAD"] = "0"
     points = np.random.default_rng(0).normal(size=(3000, 3)).astype(dtype)

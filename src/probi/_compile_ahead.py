@@ -8,9 +8,8 @@ import numpy as np
 from probi.nodes import Nodes
 from probi.solver.lloyd import Lloyd
 from probi.solver.problem import Problem
-from probi.solver.small import MAX_SMALL
+from probi.solver.search import MAX_SMALL, Search
 from probi.solver.solve import solve
-from probi.solver.swaps import Swaps
 
 
 def main(dtype: str) -> None:
@@ -23,10 +22,10 @@ def main(dtype: str) -> None:
     points = np.random.default_rng(0).normal(size=(MAX_SMALL // 2, 2)).astype(dtype)
     problem = Problem.of(Nodes.from_points(points))
     centers = points[:2].astype(np.float64)
+    search = Search(problem)
     steps = (
-        lambda: Swaps(problem, centers, np.random.default_rng(0), 0.0),
+        lambda: search.swap(search.settled(centers), np.random.default_rng(0)),
         lambda: Lloyd(problem.nodes, centers).sums(),
-        lambda: Swaps(problem, centers, np.random.default_rng(0), 0.0).run(1),
         lambda: solve(problem.nodes, 2, random_state=0),
         lambda: solve(Nodes.from_groups(points, 4), 2, random_state=0),
     )

@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike
 
 from probi import _parallel
 from probi._kernels import assignment as assignment_kernels
-from probi._kernels import candidates, geometry
+from probi._kernels import geometry
 from probi._notes import counted
 from probi._types import Floats, Integers, Labels
 from probi.errors import InputError
 from probi.nodes import Nodes, as_nodes
-from probi.validation import as_floats, check_points, frozen
+from probi.validation import as_floats, check_points
 
 # Coordinates of all nodes times the number of centers, in a problem for which all distances are computed.
 MAX_SMALL = 1 << 14
@@ -216,16 +216,9 @@ class Assignment:
 
 def _half_gaps(centers: Floats) -> Floats:
     """Half the distance of each center to the nearest other one."""
-    k = len(centers)
-    if k == 1:
-        return np.zeros(1)
-    labels, nearest, second = np.empty(k, np.int32), np.empty(k), np.empty(k)
-    # The nearest of all centers is the center itself, or an equal one.
-    _parallel.run(
-        candidates.two_nearest, _parallel.ranges(k, 64), frozen(centers), centers, np.ascontiguousarray(centers.T),
-        labels, nearest, second,
-    )  # fmt: skip
-    return 0.5 * second
+    out = np.empty(len(centers))
+    _parallel.run(assignment_kernels.half_gaps, _parallel.ranges(len(centers), 64), centers, out)
+    return out
 
 
 def _margins(nodes: Nodes) -> tuple[float, float]:

@@ -2,7 +2,6 @@
 
 import re
 import threading
-import time
 
 import naive
 import numpy as np
@@ -14,7 +13,7 @@ from samples import blobs, quiet_solve
 from strategies import build, examples, nodes, points
 
 from probi import InputError, Nodes, SolverWarning, _parallel, assign, expected_cost, objective, solve
-from probi.solver import small
+from probi.solver import search as searches
 from probi.solver.problem import Problem
 
 PRESETS = ["default", "paper"]
@@ -32,7 +31,7 @@ def check_valid(result, some, k):
 @pytest.fixture
 def with_kernels(monkeypatch):
     """Search with kernels and threads, as in larger problems."""
-    monkeypatch.setattr(small, "MAX_SMALL", 0)
+    monkeypatch.setattr(searches, "MAX_SMALL", 0)
     monkeypatch.setattr(objective, "MAX_SMALL", 0)
 
 
@@ -405,8 +404,8 @@ def test_verbose_prints_what_is_done(capsys, preset, search):
     lines = capsys.readouterr().out.splitlines()
     parts = ["start 1 of 2", "start 2 of 2"]
     if preset == "default":
-        # Both starts agree. In a small problem only one of them is taken further.
-        parts += ["swaps from start 1", "swaps from start 2", "all realizations"][search == "small" :]
+        # Both starts agree, so only one of them is taken further.
+        parts += [f"swaps from start {1 + (search == 'small')}", "all realizations"]
     assert sorted(line.partition(":")[0] for line in lines) == sorted(parts)
     assert all(re.fullmatch(r".*: cost [\d.e+]+ after \d+ (round|swap)s?", line) for line in lines)
     solve(nodes, 3, n_init=2, preset=preset, random_state=0, verbose=2)
@@ -420,36 +419,21 @@ def test_verbose_prints_what_is_done(capsys, preset, search):
     assert found.cost == result.cost
 
 
-@pytest.mark.usefixtures("with_kernels")
-def test_an_error_of_one_thread_is_the_one_that_is_raised():
-    """Not the one by which the others stop."""
-    failed = threading.Event()
-
-    def fail(step):
-        if threading.current_thread() is not threading.main_thread():
-            failed.set()
-            raise MemoryError
-        failed.wait(10)
-
-    with _parallel.limited(2), pytest.raises(MemoryError):
-        solve(Nodes.from_dense(blobs(n=400)[0]), 8, n_init=6, random_state=0, on_progress=fail)
-
-
-@pytest.mark.usefixtures("with_kernels")
+@pytest.mark.usefixtures("search")
 @pytest.mark.parametrize("what", ["start", "swaps", "nodes"])
-def test_an_interrupt_ends_all_threads_at_their_next_step(what):
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_a_listener_is_called_by_the_calling_thread_and_may_end_the_solver(what, error):
     told = []
 
     def stop(step):
+        assert threading.current_thread() is threading.main_thread()
         told.append(step)
-        if step.what == what and threading.current_thread() is threading.main_thread():
-            raise KeyboardInterrupt
+        if step.what == what:
+            raise error
 
-    with _parallel.limited(2), pytest.raises(KeyboardInterrupt):
+    with _parallel.limited(2), pytest.raises(error):
         solve(Nodes.from_dense(blobs(n=400)[0]), 8, n_init=6, random_state=0, on_progress=stop)
-    n_told = len(told)
-    time.sleep(0.1)
-    assert len(told) == n_told
+    assert [step.what == what for step in told].index(True) == len(told) - 1
 
 
 # -- errors -----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What solvers are made of: seeding, Lloyd's rounds, P-LLOYD++, swaps."""
+"""What solvers are made of: seeding, Lloyd's rounds, P-LLOYD++, realizations."""
 
 import itertools
 
@@ -11,13 +11,11 @@ from samples import PLACES, WEIGHTS, blobs, check_frequencies
 from strategies import build, nodes_and_centers
 
 from probi import Nodes, SolverWarning, assign, expected_cost, expected_distances, solve
-from probi._kernels import candidates
 from probi.medians import certified_medians
-from probi.solver import seeding
 from probi.solver.lloyd import Lloyd, one_round, p_lloyd, weiszfeld_moves
 from probi.solver.problem import Problem, draw
-from probi.solver.seeding import seed, seed_as_in_paper
-from probi.solver.swaps import Swaps
+from probi.solver.realizations import NodeSwaps, are_near_medians
+from probi.solver.seeding import seed, seed_as_in_paper, seeds
 
 # -- draws and seeding ------------------------------------------------------------------------------------------------
 
@@ -54,8 +52,7 @@ def test_the_first_center_is_drawn_by_mass():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n_candidates", [1, 3])
-def test_the_next_center_is_the_best_of_draws_by_cost(n_candidates, monkeypatch):
-    monkeypatch.setattr(seeding, "N_CANDIDATES", n_candidates)
+def test_the_next_center_is_the_best_of_draws_by_cost(n_candidates):
     some = Nodes.from_points(PLACES, WEIGHTS)
     first = WEIGHTS / np.sum(WEIGHTS)
     expected = sum(
@@ -63,7 +60,7 @@ def test_the_next_center_is_the_best_of_draws_by_cost(n_candidates, monkeypatch)
         for x, p in zip(PLACES, first, strict=True)
         if p > 0
     )
-    counts = places_drawn(lambda rng: seed(Problem.of(some), 2, rng), PLACES, 3000)
+    counts = places_drawn(lambda rng: seeds(Problem.of(some), 1, 2, rng, n_candidates).centers[0], PLACES, 3000)
     check_frequencies(counts, expected)
 
 
@@ -266,86 +263,42 @@ def test_more_starts_of_the_paper_are_no_worse():
     assert ten < one
 
 
-# -- swaps ------------------------------------------------------------------------------------------------------------
+# -- realizations -----------------------------------------------------------------------------------------------------
 
 
-def swap_search(n=120, k=5, number=0):
-    rng = np.random.default_rng(number)
-    some = Nodes.from_points(rng.normal(size=(n, 2)), rng.integers(0, 4, size=n).astype(float))
+def nodes_with_hubs(n=200, d=8):
+    """Each node may be at a place of its own, where its median is, or at one of three that all share."""
+    rng = np.random.default_rng(0)
+    hubs = rng.normal(size=(3, d))
+    places = np.stack([rng.normal(size=(n, d)), hubs[rng.integers(3, size=n)]], axis=1)
+    return Nodes.from_dense(places, np.tile([0.51, 0.49], (n, 1))), hubs
+
+
+def test_swaps_find_what_many_nodes_share():
+    some, hubs = nodes_with_hubs()
     problem = Problem.of(some)
-    return problem, Swaps(problem, some.points[:k].astype(float), np.random.default_rng(number + 1), min_gain=1e-5)
-
-
-def predicted_changes(search, problem):
-    """Change of cost for each candidate drawn last and each center, as the kernel foretells it."""
-    n, k = len(problem.nodes), len(search.centers)
-    changes = candidates.swap_changes(
-        problem.nodes.mass, search._labels, search._nearest, search._second, search._distances, k, 0, n
-    )
-    return changes[:, :k] + changes[:, k:]
-
-
-@pytest.mark.parametrize("k", [1, 2, 5, 11])
-def test_the_change_a_swap_would_make_is_foretold(k):
-    problem, search = swap_search(k=k)
-    place, column, leaving, _ = search._best_swap()
-    changes = predicted_changes(search, problem)
-    swapped = search.centers.copy()
-    swapped[leaving] = place
-    difference = expected_cost(problem.nodes, swapped) - expected_cost(problem.nodes, search.centers)
-    assert_allclose(changes[column, leaving], difference, rtol=1e-9, atol=1e-9)
-    assert changes[column, leaving] == changes.min()
-
-
-def test_every_swap_is_foretold():
-    problem, search = swap_search(k=4)
-    search._best_swap()
-    changes = predicted_changes(search, problem)
-    cost = expected_cost(problem.nodes, search.centers)
-    for column in range(changes.shape[0]):
-        # The candidate is the node at distance 0.
-        place = problem.nodes.points[np.argmin(search._distances[:, column])]
-        for leaving in range(4):
-            swapped = search.centers.copy()
-            swapped[leaving] = place
-            assert_allclose(changes[column, leaving], expected_cost(problem.nodes, swapped) - cost, atol=1e-9)
-
-
-def test_the_assignment_after_a_swap_is_right():
-    problem, search = swap_search(k=6, number=3)
-    place, column, leaving, _ = search._best_swap()
-    found = search._assignment(column, leaving)
-    centers = search.centers.copy()
-    centers[leaving] = place
-    found.update(centers, np.zeros(6), exact=False)
-    assert_array_equal(found.labels, assign(problem.nodes, centers))
-    D = expected_distances(problem.nodes, centers)
-    rows = np.arange(len(D))
-    assert (found.nearest >= D[rows, found.labels] - 1e-12).all()
-    D[rows, found.labels] = np.inf
-    assert (found.other <= D.min(axis=1) + 1e-12).all()
-
-
-@pytest.mark.parametrize("number", range(5))
-def test_swaps_never_raise_the_cost(number):
-    problem, search = swap_search(number=number)
+    search = NodeSwaps(problem, problem.medians[:3].astype(float), np.random.default_rng(0), min_gain=1e-5)
     before = search.cost
-    assert search.run(patience=4) >= 4
-    centers = search.centers
-    assert search.cost < before
-    assert_allclose(expected_cost(problem.nodes, centers), search.cost, rtol=1e-12)
+    assert search.gains_at_once()
+    search.run(patience=8)
+    assert search.cost < 0.9 * before
+    assert_allclose(search.cost, expected_cost(some, search.centers), rtol=1e-12)
+    assert (expected_distances(hubs, search.centers).min(axis=1) < 0.1).all()
+    assert not search.gains_at_once()
 
 
-def test_swaps_leave_a_trap_that_rounds_do_not():
-    # Two of three centers in one of three clusters: no step leads out of it.
-    X = np.concatenate(
-        [np.random.default_rng(0).normal(size=(50, 2)) + middle for middle in ([0, 0], [100, 0], [0, 100])]
-    )
-    problem = Problem.of(Nodes.from_points(X))
-    trapped = np.array([[-1.0, 0.0], [1.0, 0.0], [50.0, 50.0]])
-    lloyd = Lloyd(problem.nodes, trapped)
-    for _ in range(50):
-        one_round(problem, lloyd)
-    search = Swaps(problem, lloyd.centers, np.random.default_rng(0), min_gain=1e-5)
-    search.run(patience=5)
-    assert search.cost < 0.2 * lloyd.cost
+def test_the_change_of_the_best_swap_is_foretold():
+    problem = Problem.of(Nodes.from_dense(blobs(n=60)[0]))
+    search = NodeSwaps(problem, problem.medians[:4].astype(float), np.random.default_rng(0), min_gain=1e-5)
+    centers, change = search._best_swap()
+    assert_allclose(expected_cost(problem.nodes, centers) - search.cost, change, rtol=1e-9)
+
+
+def test_starts_among_realizations_are_for_nodes_whose_realizations_are_far_from_medians():
+    rng = np.random.default_rng(0)
+    wide = Nodes.from_dense(rng.normal(size=(400, 1, 2)) + rng.normal(size=(400, 5, 2)))
+    apart = np.array([[-9.0, 0.0], [9.0, 0.0]])
+    modes = Nodes.from_dense(rng.normal(size=(400, 2, 2)) + apart, np.tile([0.6, 0.4], (400, 1)))
+    for some, are_near in ((wide, True), (modes, False), (nodes_with_hubs()[0], False)):
+        assert are_near_medians(Problem.of(some), rng) == are_near
+    assert are_near_medians(Problem.of(Nodes.from_dense(np.ones((5, 3, 2)))), rng)

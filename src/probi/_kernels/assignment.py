@@ -7,7 +7,7 @@ from probi._kernels.geometry import expected_distance, squared_distance, squared
 
 
 @part
-def _others_moved(moves):
+def others_moved(moves):
     """Largest move, its center, and the largest of the others."""
     largest, at, second = 0.0, 0, 0.0
     for c in range(moves.shape[0]):
@@ -18,6 +18,23 @@ def _others_moved(moves):
         elif moves[c] > second:
             second = moves[c]
     return largest, at, second
+
+
+@part
+def half_gap(centers, c):
+    """Half the distance of center c to the nearest other one; infinite for a single center."""
+    smallest = np.inf
+    for other in range(centers.shape[0]):
+        if other != c:
+            smallest = min(smallest, squared_distance(centers, c, centers, other))
+    return 0.5 * np.sqrt(smallest)
+
+
+@kernel
+def half_gaps(centers, out, start, stop):
+    """Half the distance of centers start:stop to the nearest other one; OUT out (k,)."""
+    for c in range(start, stop):
+        out[c] = half_gap(centers, c)
 
 
 @kernel
@@ -42,7 +59,7 @@ def reassign(
     RETURN the number of exact expected distances
     """
     k = centers.shape[0]
-    largest, largest_at, second_largest = _others_moved(moves)
+    largest, largest_at, second_largest = others_moved(moves)
     todo = np.empty(stop - start, np.int64)
     n_todo = 0
     evaluations = 0

@@ -61,24 +61,6 @@ class Lloyd:
         return sums
 
 
-def descend(
-    problem: Problem, lloyd: Lloyd, max_iter: int, tol: float, on_round: OnRound = silent, goal: float = np.inf
-) -> int:
-    """Alternate until a round saves less than ``tol`` of the cost; return the number of rounds.
-
-    Also end when the cost is so far above ``goal`` that it will hardly get below it.
-    """
-    for n_rounds in range(1, max_iter + 1):
-        before = lloyd.cost
-        one_round(problem, lloyd)
-        on_round(n_rounds, lloyd.cost)
-        if before - lloyd.cost <= tol * lloyd.cost:  # equal where the cost is 0
-            return n_rounds
-        if lloyd.cost - goal > MAX_LAG * (before - lloyd.cost):
-            return n_rounds
-    return max_iter
-
-
 def one_round(problem: Problem, lloyd: Lloyd) -> None:
     """Assign, then move centers by one relaxed Weiszfeld step; reseed empty clusters. The cost never rises.
 

@@ -5,10 +5,14 @@ from typing import Self
 
 import numpy as np
 
-from probi._types import Array, Floats, Integers, Mask
+from probi._types import Array, Floats, Integers, Labels, Mask
 from probi.errors import InputError
 from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import Nodes
+from probi.validation import frozen
+
+# Features that together add no more than this share to the cost are left out of a search.
+MINOR = 1e-3
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,12 @@ class Problem:
         medians, spreads, _ = certified_medians(nodes, SPREAD_TOL)
         return cls(nodes, medians, spreads, nodes.n_features)
 
+    def every(self, step: int) -> "Problem":
+        """The problem of one in so many nodes."""
+        if step <= 1:
+            return self
+        return Problem(self.nodes[::step], self.medians[::step], self.spreads[::step], self.n_free)
+
     def lifted(self) -> "Problem":
         """Approximate the problem with one point per node: the median, lifted by the spread.
 
@@ -53,7 +63,74 @@ class Problem:
         points[:, -1] = self.spreads
         ground = points.copy()
         ground[:, -1] = 0.0
-        return Problem(Nodes.from_points(points, self.nodes.mass), ground, self.spreads, self.n_free)
+        return Problem(Nodes.from_points(points, self.nodes.mass), frozen(ground), self.spreads, self.n_free)
+
+    def sample(self, size: int, labels: Labels, nearest: Floats, uniform: float) -> tuple[Integers, Floats]:
+        """Choose certain nodes by their shares of the mass around rough centers and of the cost; and their new masses.
+
+        Nodes that are far from all others, or have most of the mass, are chosen for sure. ``labels`` and ``nearest``
+        are the nearest of the rough centers and the distances to them; a uniform number in [0, 1) decides.
+        """
+        masses, excess = np.bincount(labels, self.nodes.mass), self.excess(nearest)
+        scores = self.nodes.mass / np.maximum(len(masses) * masses, np.finfo(np.float64).tiny)[labels]
+        if excess.any():
+            scores += excess / excess.sum()
+        chosen, probabilities = draw_distinct(scores, size, uniform)
+        return chosen, self.nodes.mass[chosen] / probabilities
+
+    def part(self, chosen: Integers, mass: Floats) -> "Problem":
+        """Some of the nodes, which are certain, with another mass."""
+        nodes = Nodes.from_points(self.nodes.points[chosen], mass)
+        return Problem(nodes, frozen(self.medians[chosen]), frozen(self.spreads[chosen]), self.n_free)
+
+    def major_features(self, nearest: Floats) -> Integers:
+        """Features that matter for certain nodes at these distances from rough centers.
+
+        If centers ignored all others, the cost would grow by the share ``MINOR`` at most.
+        """
+        mass, squared = self.nodes.mass, self._from_middle(np.arange(self.n_free)) ** 2
+        order = np.argsort(np.einsum("n,nf->f", mass, squared), kind="stable")
+        distances = np.sqrt(nearest[:, None] ** 2 + np.cumsum(squared[:, order], axis=1))
+        added = np.einsum("n,nf->f", mass, distances - nearest[:, None])
+        n_minor = np.count_nonzero(added <= MINOR * np.sum(mass * nearest))
+        return np.sort(order[min(n_minor, self.n_free - 1) :])
+
+    def narrowed(self, features: Integers) -> "Problem":
+        """Approximate certain nodes by some of their features; the others only lift them further above the ground."""
+        points = np.empty((len(self.nodes), len(features) + 1), self.nodes.dtype)
+        points[:, :-1] = self.nodes.points[:, features]
+        squared = (self._from_middle(self._others(features)) ** 2).sum(axis=1)
+        points[:, -1] = np.sqrt(squared + self.spreads**2)
+        ground = points.copy()
+        ground[:, -1] = 0.0
+        spreads = frozen(points[:, -1].astype(np.float64))
+        return Problem(Nodes.from_points(points, self.nodes.mass), frozen(ground), spreads, len(features))
+
+    def widened(self, centers: Floats, features: Integers, labels: Labels, nearest: Floats) -> Floats:
+        """Centers in all features, found in some of them; in the others they are where a Weiszfeld step leads."""
+        out, k = np.zeros((len(centers), self.nodes.n_features)), len(centers)
+        out[:, features] = centers[:, :-1]
+        others = self._others(features)
+        pulls = self.nodes.mass / np.where(nearest > 0.0, nearest, np.inf)
+        totals = np.bincount(labels, pulls, k)
+        totals[totals == 0.0] = 1.0
+        middle = self._middle(others)
+        for f, start in zip(others, middle, strict=True):
+            out[:, f] = start + np.bincount(labels, pulls * (self.medians[:, f] - start), k) / totals
+        return out
+
+    def _others(self, features: Integers) -> Integers:
+        return np.setdiff1d(np.arange(self.n_free), features)
+
+    def _middle(self, features: Integers) -> Floats:
+        """Mean of the medians."""
+        base = self.medians[0, features].astype(np.float64)
+        differences = self.medians[:, features] - base
+        return np.asarray(base + np.einsum("n,nf->f", self.nodes.mass, differences) / self.nodes.mass.sum())
+
+    def _from_middle(self, features: Integers) -> Floats:
+        """Differences of medians and their mean."""
+        return np.asarray(self.medians[:, features] - self._middle(features))
 
     def raised(self, centers: Floats) -> Floats:
         """Give centers as many features as the nodes have here, on the ground."""

@@ -52,27 +52,20 @@ def silent(n_rounds: int, cost: float) -> None:
 
 
 class Progress:
-    """Reports the steps of a solver's threads; once stopped, each thread ends at its next step."""
+    """Reports the steps of a solver."""
 
     def __init__(self, on_progress: OnProgress | None = None, verbose: int = 0) -> None:
         self._on_progress, self._verbose = on_progress, verbose
-        self._stopped = False
 
     @property
     def has_listener(self) -> bool:
         """Whether anyone listens."""
         return self._on_progress is not None or bool(self._verbose)
 
-    def stop(self) -> None:
-        """End every thread at its next report."""
-        self._stopped = True
-
     def report(self, step: Step) -> None:
         """Report a step: ``verbose`` 1 prints it if a part of the work is over, 2 always."""
-        if self._stopped:
-            raise KeyboardInterrupt
         if self._verbose > 1 or (self._verbose and step.is_over):
-            print(f"{step}\n", end="", flush=True)  # in one piece, because other threads print too
+            print(step, flush=True)
         if self._on_progress is not None:
             self._on_progress(step)
 

@@ -1,6 +1,6 @@
 """Initial centers, drawn one by one: the farther a node, the likelier."""
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -23,29 +23,48 @@ MIN_BATCH = 8
 ROWS_AT_ONCE = 512
 
 
-def seed(problem: Problem, n_clusters: int, rng: np.random.Generator, on_round: OnRound = silent) -> Floats:
+class Sets(NamedTuple):
+    """Sets of centers (s, k, d), and the nodes in the clusters of each.
+
+    ``labels``, ``nearest`` and ``other`` (s, n) are as in :class:`probi.objective.Assignment`; ``moves`` (s, k) is how
+    far centers have moved since.
+    """
+
+    centers: Floats
+    labels: Labels
+    nearest: Floats
+    other: Floats
+    moves: Floats
+
+    @classmethod
+    def of(cls, centers: Floats, n_nodes: int) -> Self:
+        """No node is in any cluster yet."""
+        shape = len(centers), n_nodes
+        return cls(
+            centers.copy(), np.zeros(shape, np.int32), np.zeros(shape), np.full(shape, -np.inf),
+            np.zeros(centers.shape[:2]),
+        )  # fmt: skip
+
+
+def seed(problem: Problem, n_clusters: int, rng: np.random.Generator) -> Floats:
+    """First centers (k, d) for certain nodes, see :func:`seeds`."""
+    return np.asarray(seeds(problem, 1, n_clusters, rng).centers[0])
+
+
+def seeds(
+    problem: Problem, n_starts: int, n_clusters: int, rng: np.random.Generator, n_candidates: int = N_CANDIDATES
+) -> Sets:
     """Greedy D-sampling on certain nodes: draw by excess cost, keep the candidate that saves most.
 
-    The first center is drawn by mass. ``on_round`` is called with round 0 before each center.
+    First centers of several starts. The first center of each is drawn by mass.
     """
     nodes = problem.nodes
-    pieces = nodes.pieces()
-    centers = np.empty((n_clusters, nodes.n_features))
-    nearest = np.full(len(nodes), np.inf)
-    scores = nodes.mass
-    for c in range(n_clusters):
-        on_round(0, np.inf)
-        chosen = draw(scores, rng.random(N_CANDIDATES if c else 1))
-        candidates = problem.medians[chosen].astype(np.float64)
-        costs, distances = _costs_with(nodes, pieces, nearest, candidates)
-        best = int(np.argmin(costs))
-        centers[c] = candidates[best]
-        nearest = np.minimum(nearest, distances[:, best])
-        scores = problem.excess(nearest)
-        if not scores.any():
-            # Every node lies on a center: more centers change nothing, wherever they are.
-            scores = nodes.mass
-    return centers
+    sets = Sets.of(np.empty((n_starts, n_clusters, nodes.n_features)), len(nodes))
+    _parallel.run(
+        kernels.draw_seeds, _parallel.ranges(n_starts, 1), nodes.points, nodes.mass, problem.spreads, problem.medians,
+        rng.random((n_starts, n_clusters, n_candidates)), *sets[:4],
+    )  # fmt: skip
+    return sets
 
 
 class Partition(NamedTuple):
@@ -94,20 +113,6 @@ def _join(problem: Problem, known: Partition, first: int) -> None:
         join_nearest, [(i, i + 1) for i in range(len(starts) - 1)], nodes.points, np.arange(len(nodes)), starts,
         lists, *known,
     )  # fmt: skip
-
-
-def _costs_with(
-    nodes: Nodes, pieces: list[tuple[int, int]], nearest: Floats, candidates: Floats
-) -> tuple[Floats, Floats]:
-    """Cost if each candidate were added, and the distances to the candidates."""
-    distances = np.empty((len(nodes), len(candidates)))
-    costs: Floats = sum(
-        _parallel.run(
-            kernels.candidate_costs, pieces, nodes.points, nodes.mass, nearest, candidates,
-            np.ascontiguousarray(candidates.T), distances,
-        )
-    )  # fmt: skip
-    return costs, distances
 
 
 def seed_as_in_paper(nodes: Nodes, n_clusters: int, rng: np.random.Generator) -> Floats:

@@ -7,7 +7,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +20,7 @@ from probi.errors import InputError, SolverWarning
 from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import Nodes, as_nodes
 from probi.objective import Assignment, total_cost
-from probi.solver.lloyd import Lloyd, descend, p_lloyd
+from probi.solver.lloyd import MAX_LAG, Lloyd, one_round, p_lloyd
 from probi.solver.local_search import (
     QUICK,
     SAMPLE_PER_CLUSTER,
@@ -33,12 +33,10 @@ from probi.solver.local_search import (
 from probi.solver.options import SolveOptions
 from probi.solver.problem import Problem
 from probi.solver.progress import OnRound, Progress
+from probi.solver.realizations import NodeSwaps, are_near_medians
 from probi.solver.result import Clusters, Evaluation, Result
-from probi.solver.seeding import seed, seed_as_in_paper
-from probi.solver.small import TOGETHER, SmallSearch, is_small
-from probi.solver.swaps import NodeSwaps, Swaps
-
-T = TypeVar("T")
+from probi.solver.search import NODES_PER_CLUSTER, Searches, is_small
+from probi.solver.seeding import seed_as_in_paper
 
 # The coreset's own error, as a share of the cost, is about this divided by the root of its nodes per cluster: 1 % with
 # 200 of them, where the largest in all runs of docs/results was 0.7 %. Its cost and the estimate contradict each other
@@ -48,16 +46,18 @@ CORESET_ERROR, CONTRADICTION = 0.14, 4.0
 # Starts are compared long before they converge: the last per mille gains all of them about the same.
 START_TOL = 1e-3
 
-# Problems with no more coordinates than this fit into the cache of a core: each thread works on its own starts.
-# Larger ones are shared by all threads, one start after the other.
-MAX_PER_THREAD = 1 << 20
+# Starts that are made together, at most.
+TOGETHER = 16
 
 # From this many clusters on, starts and swaps look only at what they change, and one start is enough.
 MANY = 32
 
-# With no more coordinates than this, all ``n_init`` starts are also drawn among realizations; most are soon given up.
-# With three instead of ten, the cost of hurricane Otis was at times 1 % higher.
-MAX_FOR_REALIZATION_STARTS = 1 << 17
+# With no more coordinates than this, starts that are nearly as good as the best are finished on the nodes too, and
+# others are drawn among realizations.
+MAX_TINY = 1 << 17
+
+# Share of the cost by which the surrogate may err in the comparison of two sets of centers.
+SURROGATE_ERROR = 0.01
 
 
 class Effort(NamedTuple):
@@ -153,7 +153,7 @@ def solve(
     verbose : int, default=0
         1 prints a line for each start, 2 for each round too.
     on_progress : callable, default=None
-        Called with what the solver has just done, often and from any thread: an object that prints as a line.
+        Called with what the solver has just done, often: an object that prints as a line.
 
     Returns
     -------
@@ -274,51 +274,33 @@ def _solve(
 ) -> tuple[Floats, int]:
     """Starts on the nodes' medians, swaps of centers, and last rounds on the nodes themselves."""
     problem = Problem.of(nodes)
-    n_clusters, n_init, init, max_iter, tol = parameters
-    if init is None:
+    n_clusters, _, init, max_iter, tol = parameters
+    on_round = progress.rounds("nodes")
+    if init is not None:
+        found = _best_on_nodes(problem, [init], max_iter, tol, on_round)
+    else:
         lifted = problem.lifted()
-        search = _search_small if is_small(lifted, n_clusters) else _search_locally if n_clusters >= MANY else _search
-        found = search(lifted, parameters, effort, rng, progress)
-    if init is not None or not nodes.is_certain:
-        found = _on_nodes(problem, found.centers if init is None else init, max_iter, tol, progress.rounds("nodes"))
-    if init is None and not nodes.is_certain:
-        found = _from_realizations(problem, found, effort, n_init, max_iter, tol, rng, progress)
+        search = _search_locally if n_clusters >= MANY and not is_small(lifted, n_clusters) else _search
+        found, others = search(lifted, parameters, effort, rng, progress)
+        if not nodes.is_certain or found.n_rounds == 0:
+            centers = [found.centers, *others]
+            found = _best_on_nodes(problem, centers[: None if _is_tiny(nodes) else 1], max_iter, tol, on_round)
+        if not nodes.is_certain:
+            found = _from_realizations(problem, found, parameters, effort, rng, on_round)
     progress.finish("nodes", 1, 1, found.n_rounds, found.cost)
     return found.centers, found.n_rounds
 
 
 def _search(
     lifted: Problem, parameters: Start, effort: Effort, rng: np.random.Generator, progress: Progress
-) -> _Candidate:
-    """Try starts, and improve the best ones by swaps that look at all nodes."""
+) -> tuple[_Candidate, list[Floats]]:
+    """Try starts, and improve the best ones by swaps; the best of all, and starts that are nearly as good.
+
+    If only some features were looked at, no rounds are counted: the last ones are still to be made.
+    """
     n_clusters, n_init, _, max_iter, tol = parameters
-    seeds = [int(rng.integers(2**63)) for _ in range(n_init)]
-
-    def start(i: int) -> _Candidate:
-        on_round = progress.rounds("start", i + 1, n_init)
-        tried = Lloyd(lifted.nodes, seed(lifted, n_clusters, np.random.default_rng(seeds[i]), on_round))
-        n_rounds = descend(lifted, tried, max_iter, START_TOL, on_round)
-        progress.finish("start", i + 1, n_init, n_rounds, tried.cost)
-        return _Candidate(tried.cost, i, tried.centers, n_rounds)
-
-    starts = sorted(_each(start, n_init, lifted, progress), key=lambda candidate: candidate[:2])[: effort.n_swapped]
-    seeds = [int(rng.integers(2**63)) for _ in starts]
-    starts = _each(
-        lambda i: _improve_by_swaps(lifted, starts[i], effort, seeds[i], progress, n_init),
-        len(starts),
-        lifted,
-        progress,
-    )
-    best = min(starts, key=lambda candidate: candidate[:2])
-    return _on_nodes(lifted, best.centers, max_iter, tol, progress.rounds("nodes"))
-
-
-def _search_small(
-    lifted: Problem, parameters: Start, effort: Effort, rng: np.random.Generator, progress: Progress
-) -> _Candidate:
-    """Do the same in plain arrays, with many starts at once and many swaps at once."""
-    n_clusters, n_init, _, max_iter, tol = parameters
-    search, tried = SmallSearch(lifted), list[_Candidate]()
+    search, on_all, features = Searches.of(lifted, n_clusters, rng)
+    tried: list[_Candidate] = []
     while len(tried) < n_init:
         numbers = range(len(tried), min(len(tried) + TOGETHER, n_init))
         on_rounds = [progress.rounds("start", i + 1, n_init) for i in numbers]
@@ -331,14 +313,24 @@ def _search_small(
     better: list[_Candidate] = []
     for start in _distinct(tried)[: effort.n_swapped]:
         on_swap = progress.rounds("swaps", start.start + 1, n_init)
-        centers, cost, n_tried = search.improve(
-            start.centers, start.cost, effort.min_gain, effort.patience, rng, on_swap
-        )
+        # Two failures in a row: swaps on a sample are cheap.
+        patience = effort.patience if search is on_all else 2 * effort.patience
+        centers, cost, n_tried = search.improve(start.centers, effort.min_gain, patience, rng, on_swap)
+        if search is not on_all:
+            centers = on_all.descend(centers[None], max_iter, START_TOL).centers[0]
+            centers, cost, n_more = on_all.improve(centers, effort.min_gain, effort.patience, rng, on_swap)
+            n_tried += n_more
         progress.finish("swaps", start.start + 1, n_init, n_tried, cost)
         better.append(_Candidate(cost, start.start, centers, start.n_rounds))
     best = min(better, key=lambda candidate: candidate[:2])
-    last = search.descend(best.centers[None], max_iter, tol, [progress.rounds("nodes")])
-    return _Candidate(float(last.costs[0]), best.start, last.centers[0], int(last.n_rounds[0]))
+    last = on_all.descend(best.centers[None], max_iter, tol, [progress.rounds("nodes")])
+    cost, n_rounds = float(last.costs[0]), int(last.n_rounds[0])
+    if features is not None:
+        settled = on_all.settled(last.centers[0])
+        centers = lifted.widened(last.centers[0], features, settled.labels[0], settled.nearest[0])
+        return _Candidate(cost, best.start, centers, 0), []
+    others = [start.centers for start in tried if start.cost <= (1.0 + SURROGATE_ERROR) * cost]
+    return _Candidate(cost, best.start, last.centers[0], n_rounds), others
 
 
 def _distinct(starts: list[_Candidate]) -> list[_Candidate]:
@@ -350,7 +342,7 @@ def _distinct(starts: list[_Candidate]) -> list[_Candidate]:
 
 def _search_locally(
     lifted: Problem, parameters: Start, effort: Effort, rng: np.random.Generator, progress: Progress
-) -> _Candidate:
+) -> tuple[_Candidate, list[Floats]]:
     """Try starts on a sample of the nodes, and improve the best one; each swap looks only at nodes around it."""
     n_clusters, n_init, _, max_iter, tol = parameters
     seeds = [int(rng.integers(2**63)) for _ in range(n_init)]
@@ -362,82 +354,67 @@ def _search_locally(
         progress.finish("start", i + 1, n_init, tried.n_rounds, tried.cost)
         return _Candidate(tried.cost, i, tried.centers, tried.n_rounds)
 
-    starts = _each(start, n_init, lifted if n_init > 1 else None, progress)
-    best = min(starts, key=lambda candidate: candidate[:2])
+    best = min(map(start, range(n_init)), key=lambda candidate: candidate[:2])
     on_swap, on_round = progress.rounds("swaps", best.start + 1, n_init), progress.rounds("nodes")
     better = improve_locally(lifted, best.centers, rng, max_iter, tol, effort.local, on_swap, on_round)
     progress.finish("swaps", best.start + 1, n_init, better.n_swaps, better.cost)
-    return _Candidate(better.cost, best.start, better.centers, better.n_rounds)
-
-
-def _each(function: Callable[[int], T], n: int, problem: Problem | None, progress: Progress) -> list[T]:
-    """Call with 0 to n - 1, each call on one thread if the problem is small, else one after the other on all threads.
-
-    If one fails, or is interrupted, the others stop early.
-    """
-    one_thread_each = problem is not None and problem.nodes.n_realizations * problem.nodes.n_features <= MAX_PER_THREAD
-    errors: list[BaseException] = []
-
-    def or_stop(i: int, _: int) -> T:
-        try:
-            return function(i)
-        except BaseException as error:
-            errors.append(error)
-            progress.stop()
-            raise
-
-    try:
-        if one_thread_each:
-            return _parallel.run(or_stop, [(i, i + 1) for i in range(n)])
-        return [function(i) for i in range(n)]
-    except BaseException as error:  # also where this thread was waiting for the others
-        progress.stop()
-        raise errors[0] if errors else error from None
+    return _Candidate(better.cost, best.start, better.centers, better.n_rounds), []
 
 
 def _from_realizations(
-    problem: Problem, known: _Candidate, effort: Effort, n_init: int, max_iter: int, tol: float,
-    rng: np.random.Generator, progress: Progress,
-) -> _Candidate:  # fmt: skip
+    problem: Problem, known: _Candidate, parameters: Start, effort: Effort, rng: np.random.Generator, on_round: OnRound
+) -> _Candidate:
     """Improve known centers by starts and swaps among realizations, if possible.
 
     Where nodes have distant realizations, a good center may lie far from all medians, at a point that many nodes may
     take. Large problems skip the starts. Swaps are tried if one of the first candidates is a gain.
     """
-    k = len(known.centers)
-    n_starts = n_init if problem.nodes.points.size <= MAX_FOR_REALIZATION_STARTS else 0
-    seeds = [int(rng.integers(2**63)) for _ in range(n_starts)]
-    on_round = progress.rounds("nodes")
-
-    def start(i: int) -> _Candidate:
-        centers = seed_as_in_paper(problem.nodes, k, np.random.default_rng(seeds[i]))
-        return _on_nodes(problem, centers, max_iter, tol, on_round, known.cost)
-
-    best = min([known, *_each(start, len(seeds), problem, progress)], key=lambda candidate: candidate.cost)
-    search = NodeSwaps(problem, best.centers, rng, effort.min_gain)
-    if not search.gains_at_once():
-        return best
+    n_clusters, n_init, _, max_iter, tol = parameters
+    best = known
+    if _is_tiny(problem.nodes) and not are_near_medians(problem, rng):
+        seeds = [int(rng.integers(2**63)) for _ in range(n_init)]
+        starts = [seed_as_in_paper(problem.nodes, n_clusters, np.random.default_rng(seed)) for seed in seeds]
+        found = _best_on_nodes(problem, starts, max_iter, tol, on_round, known.cost)
+        best = min(best, found, key=lambda candidate: candidate.cost)
+    sampled = problem.every(len(problem.nodes) // (NODES_PER_CLUSTER * n_clusters))
+    for nodes in (sampled, problem)[sampled is problem :]:
+        search = NodeSwaps(nodes, best.centers, rng, effort.min_gain)
+        if not search.gains_at_once():
+            return best
     search.run(effort.patience, on_round)
-    return min(best, _on_nodes(problem, search.centers, max_iter, tol, on_round), key=lambda candidate: candidate.cost)
+    found = _best_on_nodes(problem, [search.centers], max_iter, tol, on_round)
+    return min(best, found, key=lambda candidate: candidate.cost)
 
 
-def _improve_by_swaps(
-    lifted: Problem, candidate: _Candidate, effort: Effort, seed: int, progress: Progress, n_init: int
+def _is_tiny(nodes: Nodes) -> bool:
+    return nodes.points.size <= MAX_TINY
+
+
+def _best_on_nodes(
+    problem: Problem, starts: list[Floats], max_iter: int, tol: float, on_round: OnRound, goal: float = np.inf
 ) -> _Candidate:
-    """Improve a start by swaps."""
-    search = Swaps(lifted, candidate.centers, np.random.default_rng(seed), effort.min_gain)
-    n_tried = search.run(effort.patience, progress.rounds("swaps", candidate.start + 1, n_init))
-    progress.finish("swaps", candidate.start + 1, n_init, n_tried, search.cost)
-    return _Candidate(search.cost, candidate.start, search.centers, candidate.n_rounds)
+    """Rounds on all nodes, from each of the starts, until the cost stops decreasing; the best of all.
 
-
-def _on_nodes(
-    problem: Problem, centers: Floats, max_iter: int, tol: float, on_round: OnRound, goal: float = np.inf
-) -> _Candidate:
-    """Rounds on all nodes, until the cost stops decreasing or will hardly get below a goal."""
-    lloyd = Lloyd(problem.nodes, np.ascontiguousarray(centers[:, : problem.nodes.n_features]))
-    n_rounds = descend(problem, lloyd, max_iter, tol, on_round, goal)
-    return _Candidate(lloyd.cost, 0, lloyd.centers, n_rounds)
+    A start that will hardly get below the goal, or below the best of the others, is given up.
+    """
+    d = problem.nodes.n_features
+    tried = [Lloyd(problem.nodes, np.ascontiguousarray(centers[:, :d])) for centers in starts]
+    n_rounds, going = np.zeros(len(tried), int), list(range(len(tried)))
+    while going and n_rounds.max() < max_iter:
+        before = [tried[i].cost for i in going]
+        _parallel.run(lambda at, _: one_round(problem, tried[going[at]]), _parallel.ranges(len(going), 1))  # noqa: B023
+        n_rounds[going] += 1
+        for i in going:
+            on_round(int(n_rounds[i]), tried[i].cost)
+        lowest = min(goal, *(lloyd.cost for lloyd in tried), np.inf)
+        gains = [cost - tried[i].cost for i, cost in zip(going, before, strict=True)]
+        going = [
+            i
+            for i, gain in zip(going, gains, strict=True)
+            if gain > tol * tried[i].cost and tried[i].cost - lowest <= MAX_LAG * gain
+        ]
+    best = min(range(len(tried)), key=lambda i: tried[i].cost)
+    return _Candidate(tried[best].cost, best, tried[best].centers, int(n_rounds[best]))
 
 
 def _solve_as_in_paper(

@@ -5,7 +5,7 @@ import numpy as np
 from probi._kernels._compile import kernel, part
 from probi._kernels.assignment import half_gap, others_moved
 from probi._kernels.geometry import squared_distance, squared_distances_of_four, two_smallest
-from probi._kernels.pull import COST, N_SCALARS, ON_POINT, RECIPROCAL
+from probi._kernels.pull import COST, ON_POINT, RECIPROCAL
 
 
 @kernel
@@ -95,19 +95,30 @@ def _cost_with(rows, mass, nearest, centers, c, distances):
 
 
 @kernel
-def pull_of_nearest(rows, mass, centers, columns, moves, labels, nearest, other, start, stop):
-    """Assign rows start:stop to their nearest centers, and sum their pull there.
+def pull_of_nearest(rows, mass, centers, columns, moves, labels, nearest, other, tasks, sums, start, stop):
+    """Assign rows to the nearest centers of several sets, and sum their pull there.
 
     A row keeps its center if that is nearer than any other can be, as in ``reassign``. Rounding may decide between
     centers that are equally near: this serves the search, never a reported number.
 
-    IN   rows (n, d), mass (n,), centers (k, d), columns (d, k): transposed, moves (k,): how far each has moved
-    OUT  nearest (n,): distances
-    INOUT labels (n,), other (n,) lower bounds of the distances to all other centers; -inf: compare all, after which it
-         is the distance to the second
-    RETURN sums (k, d + 3) as in ``cluster_pull``
+    IN   rows (n, d), mass (n,), centers (s, k, d), columns (s, d, k): transposed, moves (s, k): how far each has moved,
+         tasks (n_tasks, 3): set, first row and last row (excluded) of tasks, of which start:stop are done
+    OUT  nearest (s, n): distances; sums (n_tasks, k, d + 3) as in ``cluster_pull``
+    INOUT labels (s, n), other (s, n) lower bounds of the distances to all other centers; -inf: compare all, after which
+         it is the distance to the second
     """
-    k, d = centers.shape
+    for task in range(start, stop):
+        s, first, last = tasks[task]
+        _assign_rows(
+            rows, centers[s], columns[s], moves[s], labels[s], nearest[s], other[s], first, last
+        )  # fmt: skip
+        _sum_pull(rows, mass, centers[s], labels[s], nearest[s], sums[task], first, last)
+
+
+@part
+def _assign_rows(rows, centers, columns, moves, labels, nearest, other, start, stop):
+    """Find the nearest center of rows start:stop."""
+    k = centers.shape[0]
     largest, largest_at, second_largest = others_moved(moves)
     halves = np.empty(k)
     for c in range(k):
@@ -130,7 +141,13 @@ def pull_of_nearest(rows, mass, centers, columns, moves, labels, nearest, other,
             row = todo[first + t]
             labels[row], smallest, following = two_smallest(squared[t])
             nearest[row], other[row] = np.sqrt(smallest), np.sqrt(following)
-    sums = np.zeros((k, d + N_SCALARS))
+
+
+@part
+def _sum_pull(rows, mass, centers, labels, nearest, sums, start, stop):
+    """Pull of rows start:stop at their centers; OUT sums (k, d + 3)."""
+    d = centers.shape[1]
+    sums[:] = 0.0
     for row in range(start, stop):
         own, out = labels[row], sums[labels[row]]
         out[d + COST] += mass[row] * nearest[row]
@@ -141,7 +158,6 @@ def pull_of_nearest(rows, mass, centers, columns, moves, labels, nearest, other,
                 out[f] += share * (np.float64(rows[row, f]) - centers[own, f])
         else:
             out[d + ON_POINT] += mass[row]
-    return sums
 
 
 @kernel

@@ -28,6 +28,9 @@ MAX_SMALL = 1 << 15
 # cost is nearly always higher (as FLS++ observes for k-means). More of each gained nothing.
 N_DRAWN, N_TRIALS, N_ROUNDS = 32, 8, 4
 
+# Swaps tried together on all nodes, after others on a sample of them.
+N_TRIALS_ON_ALL = 4
+
 
 # Starts look at a sample of so many nodes per cluster.
 NODES_PER_CLUSTER = 50
@@ -92,31 +95,30 @@ class Search:
 
     def _sums(self, sets: Sets, going: Integers) -> Floats:
         """Assign nodes to the nearest centers of some sets; return the pull there, see ``pull_of_nearest``."""
-        rows, columns = self.problem.nodes.points, np.ascontiguousarray(sets.centers.transpose(0, 2, 1))
-        tasks = [(s, *piece) for s in going for piece in self._pieces]
-
-        def run(task: int, _: int) -> Floats:
-            s, start, stop = tasks[task]
-            sums: Floats = kernels.pull_of_nearest(
-                rows, self._mass, sets.centers[s], columns[s], sets.moves[s], sets.labels[s], sets.nearest[s],
-                sets.other[s], start, stop,
-            )  # fmt: skip
-            return sums
-
-        parts = np.array(_parallel.run(run, _parallel.ranges(len(tasks), 1)))
-        return np.asarray(parts.reshape(len(going), len(self._pieces), *parts.shape[1:]).sum(axis=1))
+        centers, labels, nearest, other, moves = sets
+        columns = np.ascontiguousarray(centers.transpose(0, 2, 1))
+        tasks = np.array([(s, *piece) for s in going for piece in self._pieces])
+        sums = np.empty((len(tasks), centers.shape[1], centers.shape[2] + N_SCALARS))
+        # Several tasks per call if there are enough: a call takes a third as long as a task on a sample.
+        step = max(1, len(tasks) // (2 * _parallel.n_threads()))
+        _parallel.run(
+            kernels.pull_of_nearest, _parallel.ranges(len(tasks), step), self.problem.nodes.points, self._mass, centers,
+            columns, moves, labels, nearest, other, tasks, sums,
+        )  # fmt: skip
+        return np.asarray(sums.reshape(len(going), len(self._pieces), *sums.shape[1:]).sum(axis=1))
 
     def improve(
-        self, centers: Floats, min_gain: float, patience: int, rng: np.random.Generator, on_swap: OnRound
-    ) -> tuple[Floats, float, int]:
+        self, centers: Floats, min_gain: float, patience: int, rng: np.random.Generator, on_swap: OnRound,
+        n_trials: int = N_TRIALS,
+    ) -> tuple[Floats, float, int]:  # fmt: skip
         """Swap centers (k, d) until ``patience`` swaps in a row have not saved the share ``min_gain`` of the cost.
 
-        Centers, their cost, and the number of swaps tried.
+        So many are tried at once. Centers, their cost, and the number of swaps tried.
         """
         known = self.settled(centers)
         cost, n_failed, n_tried = self._cost(known), 0, 0
         while n_failed < patience:
-            swapped = self.swap(known, rng)
+            swapped = self.swap(known, rng, n_trials)
             if len(swapped.centers) == 0:
                 break
             tried = self.descend(swapped, N_ROUNDS, 0.0, goal=cost * (1.0 - min_gain))
@@ -139,7 +141,7 @@ class Search:
     def _cost(self, settled: Sets) -> float:
         return float(np.sum(self._mass * settled.nearest[0]))
 
-    def swap(self, known: Sets, rng: np.random.Generator) -> Sets:
+    def swap(self, known: Sets, rng: np.random.Generator, n_trials: int = N_TRIALS) -> Sets:
         """Sets with one of the centers replaced in each, by candidates drawn by their excess cost.
 
         Those swaps, each with the best center to leave, after which the cost is lowest before any center moves. None if
@@ -152,7 +154,7 @@ class Search:
         drawn = np.unique(draw(excess, rng.random(N_DRAWN)))
         candidates = self.problem.medians[drawn].astype(np.float64)
         changes, distances = self._changes(known, candidates)
-        order = np.argsort(changes.min(axis=1), kind="stable")[:N_TRIALS]
+        order = np.argsort(changes.min(axis=1), kind="stable")[:n_trials]
         leaving = changes.argmin(axis=1)[order]
         swapped = np.tile(centers, (len(order), 1, 1))
         swapped[np.arange(len(order)), leaving] = candidates[order]

@@ -19,7 +19,7 @@ from probi._types import Floats, Labels
 from probi.errors import InputError, SolverWarning
 from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import Nodes, as_nodes
-from probi.objective import Assignment, total_cost
+from probi.objective import Assignment, expected_cost, total_cost
 from probi.solver.lloyd import MAX_LAG, Lloyd, one_round, p_lloyd
 from probi.solver.local_search import (
     QUICK,
@@ -35,7 +35,7 @@ from probi.solver.problem import Problem
 from probi.solver.progress import OnRound, Progress
 from probi.solver.realizations import NodeSwaps, are_near_medians
 from probi.solver.result import Clusters, Evaluation, Result
-from probi.solver.search import NODES_PER_CLUSTER, Searches, is_small
+from probi.solver.search import N_TRIALS_ON_ALL, NODES_PER_CLUSTER, Searches, is_small
 from probi.solver.seeding import seed_as_in_paper
 
 # The coreset's own error, as a share of the cost, is about this divided by the root of its nodes per cluster: 1 % with
@@ -93,6 +93,7 @@ class _Candidate(NamedTuple):
     start: int
     centers: Floats
     n_rounds: int
+    assignment: Assignment | None = None
 
 
 @runtime_checkable
@@ -255,8 +256,8 @@ def _solve_nodes(nodes: Nodes, options: SolveOptions, effort: Effort) -> Result:
     n_init = options.n_init or (chosen.n_init if options.n_clusters < MANY else 1)
     n_init = 1 if init is not None else n_init
     start = Start(options.n_clusters, n_init, init, options.max_iter or chosen.max_iter, options.tol)
-    centers, n_iter = chosen.run(nodes, start, effort, generator(options.random_state), options.progress)
-    return make_result(nodes, centers, n_iter, keep_order=init is not None)
+    found = chosen.run(nodes, start, effort, generator(options.random_state), options.progress)
+    return make_result(nodes, found.centers, found.n_rounds, init is not None, found.assignment)
 
 
 class Start(NamedTuple):
@@ -269,9 +270,7 @@ class Start(NamedTuple):
     tol: float
 
 
-def _solve(
-    nodes: Nodes, parameters: Start, effort: Effort, rng: np.random.Generator, progress: Progress
-) -> tuple[Floats, int]:
+def _solve(nodes: Nodes, parameters: Start, effort: Effort, rng: np.random.Generator, progress: Progress) -> _Candidate:
     """Starts on the nodes' medians, swaps of centers, and last rounds on the nodes themselves."""
     problem = Problem.of(nodes)
     n_clusters, _, init, max_iter, tol = parameters
@@ -288,7 +287,7 @@ def _solve(
         if not nodes.is_certain:
             found = _from_realizations(problem, found, parameters, effort, rng, on_round)
     progress.finish("nodes", 1, 1, found.n_rounds, found.cost)
-    return found.centers, found.n_rounds
+    return found
 
 
 def _search(
@@ -318,7 +317,9 @@ def _search(
         centers, cost, n_tried = search.improve(start.centers, effort.min_gain, patience, rng, on_swap)
         if search is not on_all:
             centers = on_all.descend(centers[None], max_iter, START_TOL).centers[0]
-            centers, cost, n_more = on_all.improve(centers, effort.min_gain, effort.patience, rng, on_swap)
+            centers, cost, n_more = on_all.improve(
+                centers, effort.min_gain, effort.patience, rng, on_swap, N_TRIALS_ON_ALL
+            )
             n_tried += n_more
         progress.finish("swaps", start.start + 1, n_init, n_tried, cost)
         better.append(_Candidate(cost, start.start, centers, start.n_rounds))
@@ -414,27 +415,24 @@ def _best_on_nodes(
             if gain > tol * tried[i].cost and tried[i].cost - lowest <= MAX_LAG * gain
         ]
     best = min(range(len(tried)), key=lambda i: tried[i].cost)
-    return _Candidate(tried[best].cost, best, tried[best].centers, int(n_rounds[best]))
+    tried[best].assign()
+    return _Candidate(tried[best].cost, best, tried[best].centers, int(n_rounds[best]), tried[best].assignment)
 
 
 def _solve_as_in_paper(
     nodes: Nodes, parameters: Start, effort: Effort, rng: np.random.Generator, progress: Progress
-) -> tuple[Floats, int]:
+) -> _Candidate:
     """P-LLOYD++ (section 4.4), which ignores ``effort``."""
     n_clusters, n_init, init, max_iter, _ = parameters
-    best, best_cost, best_rounds = None, np.inf, 0
+    found: list[_Candidate] = []
     for start in range(n_init):
         stream = np.random.default_rng(rng.integers(2**63))
         centers = seed_as_in_paper(nodes, n_clusters, stream) if init is None else init
         centers, n_rounds = p_lloyd(nodes, centers, max_iter, progress.rounds("start", start + 1, n_init))
-        cost = (
-            make_result(nodes, centers, n_rounds, keep_order=True).cost if n_init > 1 or progress.has_listener else 0.0
-        )
+        cost = expected_cost(nodes, centers) if n_init > 1 or progress.has_listener else 0.0
         progress.finish("start", start + 1, n_init, n_rounds, cost)
-        if cost < best_cost:
-            best, best_cost, best_rounds = centers, cost, n_rounds
-    assert best is not None
-    return best, best_rounds
+        found.append(_Candidate(cost, start, centers, n_rounds))
+    return min(found, key=lambda candidate: candidate[:2])
 
 
 class _Preset(NamedTuple):
@@ -442,19 +440,23 @@ class _Preset(NamedTuple):
 
     n_init: int
     max_iter: int
-    run: Callable[[Nodes, Start, Effort, np.random.Generator, Progress], tuple[Floats, int]]
+    run: Callable[[Nodes, Start, Effort, np.random.Generator, Progress], _Candidate]
 
 
 PRESETS = {"default": _Preset(10, 100, _solve), "paper": _Preset(1, 10, _solve_as_in_paper)}
 
 
-def make_result(nodes: Nodes, centers: Floats, n_iter: int, keep_order: bool) -> Result:
-    """Evaluate centers exactly on all nodes, sorted by mass unless ``keep_order``."""
+def make_result(
+    nodes: Nodes, centers: Floats, n_iter: int, keep_order: bool, assignment: Assignment | None = None
+) -> Result:
+    """Evaluate centers exactly on all nodes, sorted by mass unless ``keep_order``; the assignment may be known."""
     k = len(centers)
-    assignment = Assignment(nodes)
-    assignment.update(centers, np.zeros(k), exact=True)
+    if assignment is None:
+        assignment = Assignment(nodes)
+        assignment.update(centers, np.zeros(k), exact=False)
     if not keep_order:
         centers = _sort_by_mass(nodes, centers, assignment)
+    assignment.update(centers, np.zeros(k), exact=True)
     _, spreads, lower = certified_medians(nodes, SPREAD_TOL)
     # Both are upper bounds of the true spread: a center may be better than a median that is exact to 1 %.
     spreads = np.minimum(spreads, assignment.nearest)
@@ -492,7 +494,7 @@ def _sort_by_mass(nodes: Nodes, centers: Floats, assignment: Assignment) -> Floa
             break
         centers = np.ascontiguousarray(centers[order])
         assignment.renumber(order)
-        assignment.update(centers, np.zeros(len(centers)), exact=True)
+        assignment.update(centers, np.zeros(len(centers)), exact=False)
     return centers
 
 

@@ -246,7 +246,7 @@ def test_features_that_hardly_matter_are_left_out():
     # Up to the share of the cost that the others have.
     cost = expected_cost(problem.nodes, centers)
     assert_allclose(expected_cost(some.on_all.problem.nodes, narrow), cost, rtol=1e-3)
-    assert len(some.on_sample.problem.nodes) == 4 * search.NODES_PER_CLUSTER
+    assert len(some.on_sample.problem.nodes) == search.MIN_SAMPLE
 
 
 def test_a_feature_matters_within_groups_that_are_far_apart():
@@ -272,13 +272,13 @@ def test_centers_get_all_features_back():
 
 def test_a_sample_has_the_mass_of_all_and_every_far_node():
     rng = np.random.default_rng(0)
-    X, weights = rng.normal(size=(4000, 2)), rng.exponential(size=4000)
+    X, weights, k = rng.normal(size=(4000, 2)), rng.exponential(size=4000), 12
     X[[5, 70]] = [[1e6, 0.0], [-1e6, 0.0]]
     masses = []
     for number in range(20):
-        some = Searches.of(Problem.of(Nodes.from_points(X, weights)), 5, np.random.default_rng(number))
+        some = Searches.of(Problem.of(Nodes.from_points(X, weights)), k, np.random.default_rng(number))
         sample = some.on_sample.problem.nodes
-        assert len(sample) == 5 * search.NODES_PER_CLUSTER
+        assert len(sample) == k * search.NODES_PER_CLUSTER
         assert {1e6, -1e6} <= set(sample.points[:, 0])
         masses.append(sample.mass.sum() / weights.sum())
     assert_allclose(np.mean(masses), 1.0, atol=0.03)

@@ -20,21 +20,15 @@ def others_moved(moves):
     return largest, at, second
 
 
-@part
-def half_gap(centers, c):
-    """Half the distance of center c to the nearest other one; infinite for a single center."""
-    smallest = np.inf
-    for other in range(centers.shape[0]):
-        if other != c:
-            smallest = min(smallest, squared_distance(centers, c, centers, other))
-    return 0.5 * np.sqrt(smallest)
-
-
 @kernel
 def half_gaps(centers, out, start, stop):
-    """Half the distance of centers start:stop to the nearest other one; OUT out (k,)."""
+    """Half the distance of centers start:stop to the nearest other one, infinite for a single one; OUT out (k,)."""
     for c in range(start, stop):
-        out[c] = half_gap(centers, c)
+        smallest = np.inf
+        for other in range(centers.shape[0]):
+            if other != c:
+                smallest = min(smallest, squared_distance(centers, c, centers, other))
+        out[c] = 0.5 * np.sqrt(smallest)
 
 
 @kernel

@@ -3,7 +3,7 @@
 import numpy as np
 
 from probi._kernels._compile import kernel, part
-from probi._kernels.assignment import half_gap, others_moved
+from probi._kernels.assignment import others_moved
 from probi._kernels.geometry import squared_distance, squared_distances_of_four, two_smallest
 from probi._kernels.pull import COST, ON_POINT, RECIPROCAL
 
@@ -29,7 +29,8 @@ def draw_seeds(rows, mass, spreads, medians, uniforms, centers, labels, nearest,
     n, n_candidates = rows.shape[0], uniforms.shape[2]
     scores, distances = np.empty(n), np.empty((n_candidates, n))
     for s in range(start, stop):
-        nearest[s], second[s] = np.inf, np.inf
+        for row in range(n):
+            nearest[s, row] = second[s, row] = np.inf
         for c in range(centers.shape[1]):
             total = 0.0
             if c > 0:
@@ -103,15 +104,13 @@ def pull_of_nearest(rows, mass, centers, columns, moves, labels, nearest, other,
 
     IN   rows (n, d), mass (n,), centers (s, k, d), columns (s, d, k): transposed, moves (s, k): how far each has moved,
          tasks (n_tasks, 3): set, first row and last row (excluded) of tasks, of which start:stop are done
-    OUT  nearest (s, n): distances; sums (n_tasks, k, d + 3) as in ``cluster_pull``
-    INOUT labels (s, n), other (s, n) lower bounds of the distances to all other centers; -inf: compare all, after which
-         it is the distance to the second
+    OUT  nearest (s, n): distances
+    INOUT sums (n_tasks, k, d + 3), zero: as in ``cluster_pull``; labels (s, n), other (s, n) lower bounds of distances
+         to all other centers; -inf: compare all, after which it is the distance to the second
     """
     for task in range(start, stop):
-        s, first, last = tasks[task]
-        _assign_rows(
-            rows, centers[s], columns[s], moves[s], labels[s], nearest[s], other[s], first, last
-        )  # fmt: skip
+        s, first, last = tasks[task, 0], tasks[task, 1], tasks[task, 2]
+        _assign_rows(rows, centers[s], columns[s], moves[s], labels[s], nearest[s], other[s], first, last)
         _sum_pull(rows, mass, centers[s], labels[s], nearest[s], sums[task], first, last)
 
 
@@ -120,15 +119,12 @@ def _assign_rows(rows, centers, columns, moves, labels, nearest, other, start, s
     """Find the nearest center of rows start:stop."""
     k = centers.shape[0]
     largest, largest_at, second_largest = others_moved(moves)
-    halves = np.empty(k)
-    for c in range(k):
-        halves[c] = half_gap(centers, c)
     todo, n_todo = np.empty(stop - start, np.int64), 0
     for row in range(start, stop):
         own = labels[row]
         other[row] -= second_largest if own == largest_at else largest
         nearest[row] = np.sqrt(squared_distance(rows, row, centers, own))
-        if other[row] == -np.inf or not nearest[row] < max(other[row], halves[own]):
+        if not nearest[row] < other[row]:
             todo[n_todo] = row
             n_todo += 1
     squared, last = np.empty((4, k)), n_todo - 1
@@ -145,9 +141,8 @@ def _assign_rows(rows, centers, columns, moves, labels, nearest, other, start, s
 
 @part
 def _sum_pull(rows, mass, centers, labels, nearest, sums, start, stop):
-    """Pull of rows start:stop at their centers; OUT sums (k, d + 3)."""
+    """Add the pull of rows start:stop at their centers; INOUT sums (k, d + 3)."""
     d = centers.shape[1]
-    sums[:] = 0.0
     for row in range(start, stop):
         own, out = labels[row], sums[labels[row]]
         out[d + COST] += mass[row] * nearest[row]

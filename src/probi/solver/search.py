@@ -20,20 +20,16 @@ from probi.solver.problem import Problem, draw
 from probi.solver.progress import OnRound
 from probi.solver.seeding import N_CANDIDATES, Sets, seeds
 
-# Coordinates of all nodes times the number of centers, at most, of a small problem. From about twice as many on kernels
-# are faster.
-MAX_SMALL = 1 << 15
+# Coordinates of all nodes times the number of centers, at most, of a small problem. Kernels are faster for more.
+MAX_SMALL = 1 << 13
 
 # Candidates drawn for swaps, how many of the swaps are tried together, and for how many rounds: right after a swap the
 # cost is nearly always higher (as FLS++ observes for k-means). More of each gained nothing.
 N_DRAWN, N_TRIALS, N_ROUNDS = 32, 8, 4
 
-# Swaps tried together on all nodes, after others on a sample of them.
-N_TRIALS_ON_ALL = 4
 
-
-# Starts look at a sample of so many nodes per cluster.
-NODES_PER_CLUSTER = 50
+# Starts look at a sample of so many nodes per cluster, and in all.
+NODES_PER_CLUSTER, MIN_SAMPLE = 50, 500
 
 
 class Descent(NamedTuple):
@@ -98,7 +94,7 @@ class Search:
         centers, labels, nearest, other, moves = sets
         columns = np.ascontiguousarray(centers.transpose(0, 2, 1))
         tasks = np.array([(s, *piece) for s in going for piece in self._pieces])
-        sums = np.empty((len(tasks), centers.shape[1], centers.shape[2] + N_SCALARS))
+        sums = np.zeros((len(tasks), centers.shape[1], centers.shape[2] + N_SCALARS))
         # Several tasks per call if there are enough: a call takes a third as long as a task on a sample.
         step = max(1, len(tasks) // (2 * _parallel.n_threads()))
         _parallel.run(
@@ -265,7 +261,7 @@ class Searches(NamedTuple):
             search = SmallSearch(problem)
             return cls(search, search, None)
         rough = seeds(problem, 1, n_clusters, rng, n_candidates=1)
-        nearest, size = rough.nearest[0], NODES_PER_CLUSTER * n_clusters
+        nearest, size = rough.nearest[0], max(NODES_PER_CLUSTER * n_clusters, MIN_SAMPLE)
         sample, chosen = problem, None
         if size <= len(nearest) // 2:
             chosen, mass = problem.sample(size, rough.labels[0], nearest, rng.random())

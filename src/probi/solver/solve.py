@@ -35,7 +35,7 @@ from probi.solver.problem import Problem
 from probi.solver.progress import OnRound, Progress
 from probi.solver.realizations import NodeSwaps, are_near_medians
 from probi.solver.result import Clusters, Evaluation, Result
-from probi.solver.search import N_TRIALS_ON_ALL, NODES_PER_CLUSTER, Searches, is_small
+from probi.solver.search import NODES_PER_CLUSTER, Searches, is_small
 from probi.solver.seeding import seed_as_in_paper
 
 # The coreset's own error, as a share of the cost, is about this divided by the root of its nodes per cluster: 1 % with
@@ -56,19 +56,22 @@ MANY = 32
 # others are drawn among realizations.
 MAX_TINY = 1 << 17
 
-# Share of the cost by which the surrogate may err in the comparison of two sets of centers.
-SURROGATE_ERROR = 0.01
+# Share of the cost by which the surrogate may err in the comparison of two sets of centers, and by which those differ
+# that are not the same.
+SURROGATE_ERROR, SAME_TOL = 1e-2, 1e-4
 
 
 class Effort(NamedTuple):
     """How long swaps are tried: on how many of the best starts, for which gain, and how many may fail in a row.
 
-    ``local`` says the same for many clusters.
+    ``n_trials`` are tried at once on all nodes, after others on a sample of them. ``local`` says the same for many
+    clusters.
     """
 
     n_swapped: int
     min_gain: float
     patience: int
+    n_trials: int
     local: LocalEffort
 
     @classmethod
@@ -78,12 +81,12 @@ class Effort(NamedTuple):
         On Covertype swaps lead two starts to one solution: more starts gain little, one alone is at times 0.3 % above
         the best known cost. Twice the patience took half as long again and gained nothing.
         """
-        return cls(n_swapped=2, min_gain=1e-5, patience=6 + n_clusters // 4, local=THOROUGH)
+        return cls(n_swapped=2, min_gain=1e-5, patience=6 + n_clusters // 4, n_trials=8, local=THOROUGH)
 
     @classmethod
     def for_coreset(cls, n_clusters: int) -> Effort:
         """Less: the coreset's own error, some 0.3 % of the cost, hides the last tenths of a per mille."""
-        return cls(n_swapped=1, min_gain=1e-4, patience=3 + n_clusters // 8, local=QUICK)
+        return cls(n_swapped=1, min_gain=1e-4, patience=3 + n_clusters // 8, n_trials=4, local=QUICK)
 
 
 class _Candidate(NamedTuple):
@@ -310,7 +313,7 @@ def _search(
             tried.append(_Candidate(float(cost), i, centers, int(n_rounds)))
             progress.finish("start", i + 1, n_init, int(n_rounds), float(cost))
     better: list[_Candidate] = []
-    for start in _distinct(tried)[: effort.n_swapped]:
+    for start in _distinct(tried, START_TOL)[: effort.n_swapped]:
         on_swap = progress.rounds("swaps", start.start + 1, n_init)
         # Two failures in a row: swaps on a sample are cheap.
         patience = effort.patience if search is on_all else 2 * effort.patience
@@ -318,7 +321,7 @@ def _search(
         if search is not on_all:
             centers = on_all.descend(centers[None], max_iter, START_TOL).centers[0]
             centers, cost, n_more = on_all.improve(
-                centers, effort.min_gain, effort.patience, rng, on_swap, N_TRIALS_ON_ALL
+                centers, effort.min_gain, effort.patience, rng, on_swap, effort.n_trials
             )
             n_tried += n_more
         progress.finish("swaps", start.start + 1, n_init, n_tried, cost)
@@ -330,15 +333,16 @@ def _search(
         settled = on_all.settled(last.centers[0])
         centers = lifted.widened(last.centers[0], features, settled.labels[0], settled.nearest[0])
         return _Candidate(cost, best.start, centers, 0), []
-    others = [start.centers for start in tried if start.cost <= (1.0 + SURROGATE_ERROR) * cost]
+    lowest, *rest = _distinct(tried, SAME_TOL)
+    others = [start.centers for start in rest if start.cost <= (1.0 + SURROGATE_ERROR) * lowest.cost]
     return _Candidate(cost, best.start, last.centers[0], n_rounds), others
 
 
-def _distinct(starts: list[_Candidate]) -> list[_Candidate]:
+def _distinct(starts: list[_Candidate], tol: float) -> list[_Candidate]:
     """Starts by increasing cost, without those that agree with the one before: they led to the same centers."""
     ordered = sorted(starts, key=lambda candidate: candidate[:2])
     pairs = itertools.pairwise(ordered)
-    return ordered[:1] + [start for before, start in pairs if start.cost - before.cost > START_TOL * before.cost]
+    return ordered[:1] + [start for before, start in pairs if start.cost - before.cost > tol * before.cost]
 
 
 def _search_locally(

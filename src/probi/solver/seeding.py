@@ -60,9 +60,12 @@ def seeds(
     """
     nodes = problem.nodes
     sets = Sets.of(np.empty((n_starts, n_clusters, nodes.n_features)), len(nodes))
+    uniforms = np.zeros((n_starts, n_clusters, n_candidates))
+    for start in uniforms:
+        start[0, 0], start[1:] = rng.random(), rng.random((n_clusters - 1, n_candidates))
     _parallel.run(
         kernels.draw_seeds, _parallel.ranges(n_starts, 1), nodes.points, nodes.mass, problem.spreads, problem.medians,
-        rng.random((n_starts, n_clusters, n_candidates)), *sets[:4],
+        uniforms, *sets[:4],
     )  # fmt: skip
     return sets
 

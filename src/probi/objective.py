@@ -11,14 +11,21 @@ from numpy.typing import ArrayLike
 from probi import _parallel
 from probi._kernels import assignment as assignment_kernels
 from probi._kernels import geometry
+from probi._kernels.many_centers import join_nearest
 from probi._notes import counted
-from probi._types import Floats, Integers, Labels
+from probi._types import Array, Floats, Integers, Labels
 from probi.errors import InputError
 from probi.nodes import Nodes, as_nodes
 from probi.validation import as_floats, check_points
 
 # Coordinates of all nodes times the number of centers, in a problem for which all distances are computed.
 MAX_SMALL = 1 << 14
+
+# From this many centers on, bounds in float32 find the nearest one of certain nodes.
+MANY_CENTERS = 32
+
+# Nodes that a thread compares with all centers at a time.
+ROWS_AT_ONCE = 512
 
 
 def check_centers(centers: ArrayLike, n_features: int) -> Floats:
@@ -179,6 +186,7 @@ class Assignment:
         self.labels = np.zeros(len(nodes), np.int32)
         self.nearest = np.zeros(len(nodes))
         self.other = np.full(len(nodes), -np.inf)
+        self._is_new = True
         self._pieces = nodes.pieces()
         self._relative, self._slack = _margins(nodes)
 
@@ -188,6 +196,9 @@ class Assignment:
         if nodes.points.size * len(centers) <= MAX_SMALL:
             return self._compare_all(centers)
         slack = self._slack + _slack_of(centers, self._relative)
+        if self._is_new and nodes.is_certain and len(centers) >= MANY_CENTERS:
+            self._guess(centers, slack)
+        self._is_new = False
         evaluations = _parallel.run(
             assignment_kernels.reassign, self._pieces, nodes.points, nodes.probabilities, nodes.offsets,
             nodes.total_probabilities, nodes.gravity_centers, nodes.variances, centers,
@@ -195,6 +206,15 @@ class Assignment:
             self.labels, self.nearest, self.other,
         )  # fmt: skip
         return sum(evaluations)
+
+    def _guess(self, centers: Floats, slack: float) -> None:
+        """Find labels and bounds of certain nodes; exact distances then decide what they leave open."""
+        self.nearest[:] = self.other[:] = np.inf
+        join_centers(self.nodes.points, centers, 0, self.labels, self.nearest, self.other)
+        self.nearest *= 1.0 + self._relative
+        self.nearest += slack
+        self.other *= 1.0 - self._relative
+        self.other -= slack
 
     def _compare_all(self, centers: Floats) -> int:
         """Compute all distances: for small problems, bounds take longer, and longer to compile."""
@@ -212,6 +232,21 @@ class Assignment:
         numbers = np.empty(len(order), np.int32)
         numbers[order] = np.arange(len(order), dtype=np.int32)
         self.labels[:] = numbers[self.labels]
+
+
+def join_centers(points: Array, centers: Floats, first: int, labels: Labels, nearest: Floats, second: Floats) -> None:
+    """Let points join the centers from a first one on that are nearer than their own.
+
+    ``nearest`` is the distance to the own center, ``second`` a lower bound of that to the next; infinite at first.
+    """
+    starts = np.append(np.arange(0, len(points), ROWS_AT_ONCE), len(points))
+    n_groups = len(starts) - 1
+    lists = np.tile(np.arange(first, len(centers), dtype=np.int32), (n_groups, 1))
+    references = np.tile(np.median(centers, axis=0), (n_groups, 1))
+    _parallel.run(
+        join_nearest, [(i, i + 1) for i in range(n_groups)], points, np.arange(len(points)), starts, references, lists,
+        centers, labels, nearest, second,
+    )  # fmt: skip
 
 
 def _half_gaps(centers: Floats) -> Floats:

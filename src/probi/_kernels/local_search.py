@@ -3,7 +3,8 @@
 import numpy as np
 
 from probi._kernels._compile import kernel, part
-from probi._kernels.geometry import squared_distance, squared_distances_of_four, two_smallest
+from probi._kernels.geometry import squared_distance, squared_distances_of_four
+from probi._kernels.many_centers import WIDTH, load_centers, load_rows, nearest_exactly, screen, screen_buffers
 from probi._kernels.pull import COST, N_SCALARS, ON_POINT, RECIPROCAL
 
 
@@ -35,106 +36,85 @@ def nearest_centers(queries, centers, columns, lists, start, stop):
                     gaps[j], lists[query, j] = gap, c
 
 
-@part
-def _gather(centers, chosen, some, columns):
-    """Copy chosen centers, as rows and as columns."""
-    for j in range(chosen.shape[0]):
-        for f in range(centers.shape[1]):
-            some[j, f] = centers[chosen[j], f]
-            columns[f, j] = centers[chosen[j], f]
-
-
 @kernel
-def join_nearest(rows, members, starts, lists, centers, labels, nearest, second, start, stop):
-    """Let the rows of groups start:stop join centers of their group's list that are nearer than their own.
-
-    IN   rows (n, d), members (n,): rows by group, starts (n_groups + 1,): where groups begin in it,
-         lists (n_groups, m): centers, centers (k, d)
-    INOUT labels, nearest, second (n,): the nearest center known, its distance, and the distance of the next
-    """
-    m, d = lists.shape[1], centers.shape[1]
-    some, columns, squared = np.empty((m, d)), np.empty((d, m)), np.empty((4, m))
-    for group in range(start, stop):
-        _gather(centers, lists[group], some, columns)
-        last = starts[group + 1] - 1
-        for first in range(starts[group], last + 1, 4):
-            squared_distances_of_four(
-                rows, members[first], members[min(first + 1, last)], members[min(first + 2, last)],
-                members[min(first + 3, last)], some, columns, squared,
-            )  # fmt: skip
-            for t in range(min(4, last + 1 - first)):
-                row = members[first + t]
-                at, smallest, following = two_smallest(squared[t])
-                distance = np.sqrt(smallest)
-                if distance < nearest[row]:
-                    second[row] = min(nearest[row], np.sqrt(following))
-                    labels[row], nearest[row] = lists[group, at], distance
-                elif distance < second[row]:
-                    second[row] = distance
-
-
-@kernel
-def round_nearby(
-    rows, mass, n_free, members, starts, centers, lists, moves, drops, labels, nearest, second, start, stop
-):  # fmt: skip
+def round_nearby(rows, mass, n_free, members, starts, centers, lists, drops, labels, nearest, second, start, stop):
     """Assign the rows of clusters start:stop to the nearest center of their cluster's list, and add their pull.
 
     A row stays where it is if no other center of the list can be nearer.
 
     IN   rows (n, d), mass (n,), n_free: leading features in which centers move, members (n,): rows by cluster,
          starts (k + 1,): where clusters begin in it, centers (k, d), lists (k, m): centers near each, itself included,
-         moves (k,), drops (k,): how far the center, and the others of its list, moved since the last call
+         drops (k,): how far other centers of its list moved since the last call
     INOUT labels, nearest, second (n,): lower bound of the distance to other centers of the list
-    RETURN sums (k, d + 3) as in ``cluster_pull``
+    RETURN pull (k, d + 3) as in ``cluster_pull``
     """
     k, d = centers.shape
-    m = lists.shape[1]
-    sums = np.zeros((k, d + N_SCALARS))
-    largest = 0
-    for c in range(start, stop):
-        largest = max(largest, starts[c + 1] - starts[c])
-    todo = np.empty(largest, np.int64)
-    some, columns, squared = np.empty((m, d)), np.empty((d, m)), np.empty((4, m))
+    pull = np.zeros((k, d + N_SCALARS))
+    some, sizes, quads, lengths, sums, least, bounds = screen_buffers(lists.shape[1], d)
+    tile, distances, shares = np.zeros((d, WIDTH)), np.empty(WIDTH), np.empty(WIDTH)
+    # Rows that may change wait until there are enough of them for a tile.
+    todo, todo_distances, waiting = np.zeros((d, 2 * WIDTH)), np.empty(2 * WIDTH), np.empty(2 * WIDTH, np.int64)
     for own in range(start, stop):
-        n_todo = 0
-        for i in range(starts[own], starts[own + 1]):
-            row = members[i]
-            second[row] -= drops[own]
-            if nearest[row] - moves[own] <= second[row]:
-                nearest[row] = np.sqrt(squared_distance(rows, row, centers, own))
-                if nearest[row] <= second[row]:
-                    _add_row(rows, mass, n_free, centers, nearest[row], sums, row, own)
-                    continue
-            todo[n_todo] = row
-            n_todo += 1
-        if n_todo > 0:
-            _gather(centers, lists[own], some, columns)
-        last = n_todo - 1
-        for first in range(0, n_todo, 4):
-            squared_distances_of_four(
-                rows, todo[first], todo[min(first + 1, last)], todo[min(first + 2, last)], todo[min(first + 3, last)],
-                some, columns, squared,
-            )  # fmt: skip
-            for t in range(min(4, n_todo - first)):
-                row = todo[first + t]
-                at, smallest, following = two_smallest(squared[t])
-                labels[row], nearest[row], second[row] = lists[own, at], np.sqrt(smallest), np.sqrt(following)
-                _add_row(rows, mass, n_free, centers, nearest[row], sums, row, labels[row])
-    return sums
+        n_todo, unit = 0, 0.0
+        for first in range(starts[own], starts[own + 1], WIDTH):
+            n = min(WIDTH, starts[own + 1] - first)
+            load_rows(rows, members, first, n, centers[own], tile, distances)
+            for i in range(n):
+                row = members[first + i]
+                nearest[row] = distances[i]
+                second[row] -= drops[own]
+                shares[i] = _share(mass[row], distances[i], pull[own], d) if distances[i] <= second[row] else 0.0
+                if distances[i] > second[row]:
+                    for f in range(d):
+                        todo[f, n_todo] = tile[f, i]
+                    todo_distances[n_todo], waiting[n_todo] = distances[i], row
+                    n_todo += 1
+            _add_shares(tile, 0, shares, n, n_free, pull[own])
+            while n_todo >= WIDTH or (n_todo > 0 and first + WIDTH >= starts[own + 1]):
+                if unit == 0.0:
+                    unit = load_centers(centers, lists[own], centers[own], some, sizes)
+                n = min(n_todo, WIDTH)
+                n_todo -= n
+                screen(todo, n_todo, todo_distances, unit, some, sizes, quads, lengths, sums, least, bounds)
+                for i in range(n):
+                    row, at, distance = waiting[n_todo + i], least[2 * WIDTH + i], todo_distances[n_todo + i]
+                    following, shares[i] = bounds[i], 0.0
+                    if lists[own, at] != own:
+                        distance = np.sqrt(squared_distance(rows, row, centers, lists[own, at]))
+                    if distance > following:
+                        at, distance, following = nearest_exactly(rows, row, centers, lists[own])
+                    label = lists[own, at]
+                    labels[row], nearest[row], second[row] = label, distance, following
+                    share = _share(mass[row], distance, pull[label], d)
+                    if label == own:
+                        shares[i] = share
+                    else:
+                        for f in range(n_free):
+                            pull[label, f] += share * (np.float64(rows[row, f]) - centers[label, f])
+                _add_shares(todo, n_todo, shares, n, n_free, pull[own])
+    return pull
 
 
 @part
-def _add_row(rows, mass, n_free, centers, distance, sums, row, c):
-    """Add the pull of one row at center c."""
-    d = centers.shape[1]
-    sums[c, d + COST] += mass[row] * distance
+def _share(mass, distance, pull, d):
+    """Add what a row adds to a cluster besides the pull; return the factor of its direction."""
+    pull[d + COST] += mass * distance
     if distance > 0.0:
-        share = mass[row] / distance
-        sums[c, d + RECIPROCAL] += share
-        for f in range(n_free):
-            sums[c, f] += share * (np.float64(rows[row, f]) - centers[c, f])
-    else:
-        sums[c, d + ON_POINT] += mass[row]
+        pull[d + RECIPROCAL] += mass / distance
+        return mass / distance
+    pull[d + ON_POINT] += mass
+    return 0.0
+
+
+@part
+def _add_shares(tile, first, shares, n, n_free, pull):
+    """Add the pull of n rows of a tile from ``first`` on."""
+    for f in range(n_free):
+        line = tile[f][first : first + n]
+        total = 0.0
+        for i in range(n):
+            total += shares[i] * line[i]
+        pull[f] += total
 
 
 @kernel

@@ -6,6 +6,7 @@ import numpy as np
 
 from probi import _parallel
 from probi._kernels import local_search as kernels
+from probi._kernels.many_centers import join_nearest
 from probi._kernels.pull import COST, ON_POINT, RECIPROCAL, RELAXATION
 from probi._types import Floats, Integers, Labels
 from probi.nodes import GRAIN, Nodes
@@ -143,7 +144,6 @@ class LocalSearch:
         self.centers = start.centers
         self.cost = float(np.sum(self._mass * self._nearest))
         self._lists: Labels
-        self._moves: Floats
         self._drops: Floats
         self._renew()
 
@@ -169,7 +169,7 @@ class LocalSearch:
     def swap(self, n: int, rng: np.random.Generator) -> int:
         """Add centers, remove as many others, and keep the change if it lowers the cost; return their number."""
         cost, labels, nearest, second = self.cost, self._labels.copy(), self._nearest.copy(), self._second.copy()
-        centers, lists, moves, drops = self.centers, self._lists, self._moves, self._drops
+        centers, lists, drops = self.centers, self._lists, self._drops
         n_new = self._add(n, rng)
         for _ in range(ROUNDS_WITH_NEW):
             self._move()
@@ -178,7 +178,7 @@ class LocalSearch:
             self._move()
         if not self.cost < cost:
             self.cost, self._labels, self._nearest, self._second = cost, labels, nearest, second
-            self.centers, self._lists, self._moves, self._drops = centers, lists, moves, drops
+            self.centers, self._lists, self._drops = centers, lists, drops
         return n_new
 
     def _add(self, n: int, rng: np.random.Generator) -> int:
@@ -205,7 +205,8 @@ class LocalSearch:
         self.centers = self.centers.copy()
         self.centers[places, : self._n_free] = self._rows[chosen, : self._n_free]
         self._second -= self._drops[self._labels]
-        self._join(members, starts, places[_nearest_of(around, self.centers[places], N_NEW)].astype(np.int32))
+        lists = places[_nearest_of(around, self.centers[places], N_NEW)].astype(np.int32)
+        self._join(members, starts, around, lists)
         self._renew()
 
     def remove(self, n: int) -> None:
@@ -229,12 +230,12 @@ class LocalSearch:
     def _renew(self) -> None:
         """Find the centers around each, once there are others."""
         self._lists = _nearest_of(self.centers, self.centers, self._n_near)
-        self._moves, self._drops = np.zeros(len(self.centers)), np.zeros(len(self.centers))
+        self._drops = np.zeros(len(self.centers))
 
-    def _join(self, members: Integers, starts: Integers, lists: Labels) -> None:
+    def _join(self, members: Integers, starts: Integers, references: Floats, lists: Labels) -> None:
         _parallel.run(
-            kernels.join_nearest, _shares(starts, lists.shape[1] * self._rows.shape[1]), self._rows, members, starts,
-            lists, self.centers, self._labels, self._nearest, self._second,
+            join_nearest, _shares(starts, lists.shape[1] * self._rows.shape[1]), self._rows, members, starts,
+            references, lists, self.centers, self._labels, self._nearest, self._second,
         )  # fmt: skip
 
     def _look(self) -> Floats:
@@ -242,12 +243,12 @@ class LocalSearch:
         members, starts = _by_cluster(self._labels, len(self.centers))
         parts = _parallel.run(
             kernels.round_nearby, _shares(starts, self._lists.shape[1] * self._rows.shape[1]), self._rows, self._mass,
-            self._n_free, members, starts, self.centers, self._lists, self._moves, self._drops, self._labels,
-            self._nearest, self._second,
+            self._n_free, members, starts, self.centers, self._lists, self._drops, self._labels, self._nearest,
+            self._second,
         )  # fmt: skip
         sums: Floats = np.sum(parts, axis=0)
         self.cost = float(sums[:, self.centers.shape[1] + COST].sum())
-        self._moves, self._drops = np.zeros(len(self.centers)), np.zeros(len(self.centers))
+        self._drops = np.zeros(len(self.centers))
         return sums
 
     def _move(self) -> None:
@@ -255,8 +256,7 @@ class LocalSearch:
         sums, d = self._look(), self.centers.shape[1]
         moves = weiszfeld_moves(sums, RELAXATION)
         self.centers = self.centers + moves
-        self._moves = np.sqrt((moves**2).sum(axis=1))
-        moved = self._moves[self._lists]
+        moved = np.sqrt((moves**2).sum(axis=1))[self._lists]
         moved[self._lists == np.arange(len(moved))[:, None]] = 0.0  # all but the center itself
         self._drops = moved.max(axis=1)
         empty = np.flatnonzero((sums[:, d + RECIPROCAL] == 0.0) & (sums[:, d + ON_POINT] == 0.0))

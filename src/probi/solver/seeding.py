@@ -6,9 +6,9 @@ import numpy as np
 
 from probi import _parallel
 from probi._kernels import candidates as kernels
-from probi._kernels.local_search import join_nearest
 from probi._types import Floats, Labels
 from probi.nodes import GRAIN, Nodes
+from probi.objective import join_centers
 from probi.solver.problem import Problem, draw, draw_distinct
 from probi.solver.progress import OnRound, silent
 
@@ -18,9 +18,6 @@ N_CANDIDATES = 3
 
 # With many clusters, as many centers are drawn at a time as there are already, but at least so many.
 MIN_BATCH = 8
-
-# Nodes that a thread compares with all centers at a time.
-ROWS_AT_ONCE = 512
 
 
 class Sets(NamedTuple):
@@ -71,7 +68,7 @@ def seeds(
 
 
 class Partition(NamedTuple):
-    """Centers, and for each node the nearest of them, the distance to it and the distance to the next."""
+    """Centers, and for each node the nearest of them, the distance to it and a lower bound of that to the next."""
 
     centers: Floats
     labels: Labels
@@ -83,7 +80,7 @@ def partition(problem: Problem, centers: Floats) -> Partition:
     """The nearest center of each of some certain nodes."""
     n = len(problem.nodes)
     result = Partition(centers, np.zeros(n, np.int32), np.full(n, np.inf), np.full(n, np.inf))
-    _join(problem, result, 0)
+    join_centers(problem.nodes.points, centers, 0, *result[1:])
     return result
 
 
@@ -103,19 +100,8 @@ def seed_in_batches(
         if len(chosen) == 0:
             break
         known = known._replace(centers=np.concatenate([known.centers, problem.medians[chosen].astype(np.float64)]))
-        _join(problem, known, k)
+        join_centers(problem.nodes.points, known.centers, k, *known[1:])
     return known
-
-
-def _join(problem: Problem, known: Partition, first: int) -> None:
-    """Let nodes join the centers from a first one on."""
-    nodes = problem.nodes
-    starts = np.append(np.arange(0, len(nodes), ROWS_AT_ONCE), len(nodes))
-    lists = np.tile(np.arange(first, len(known.centers), dtype=np.int32), (len(starts) - 1, 1))
-    _parallel.run(
-        join_nearest, [(i, i + 1) for i in range(len(starts) - 1)], nodes.points, np.arange(len(nodes)), starts,
-        lists, *known,
-    )  # fmt: skip
 
 
 def seed_as_in_paper(nodes: Nodes, n_clusters: int, rng: np.random.Generator) -> Floats:

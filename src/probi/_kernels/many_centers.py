@@ -1,0 +1,228 @@
+"""The nearest of many centers: lower bounds in float32 first, then the exact distance to the center they leave.
+
+With coordinates relative to a reference point, |x - c|^2 = |x|^2 + |c|^2 - 2 x.c takes one operation per feature, and
+vector registers hold twice as many numbers in float32: three times faster than exact distances. If each sum of d
+features starts with (1 - e)(|x|^2 + |c|^2), where e = (2 d + 16) u and u = 2^-24, then rounding cannot lift it above
+the true number:
+
+- x and c are rounded, so |x - c| is off by u (|x| + |c|) and its square by 4 u (|x|^2 + |c|^2);
+- both squares are rounded, by u, and |x|^2 is that of x before it is rounded, which is off by 2 u;
+- d + 2 terms are summed in any order, whose magnitudes sum to no more than 2 (|x|^2 + |c|^2): (2 d + 4) u of that.
+
+What is left of e covers rounding in float64. The bound is good where the reference is not much farther away than the
+centers are from each other.
+
+Rows come in tiles, transposed: vectors run over rows, whatever the dimension.
+"""
+
+import numpy as np
+
+from probi._kernels._compile import kernel, never_inlined, part
+from probi._kernels.geometry import squared_distance
+
+# Rows that are compared at a time: four vector registers of float32.
+WIDTH = 32
+
+# Features that are transposed at a time: their part of a tile stays in the cache next to the core.
+FEATURES_AT_ONCE = 16
+
+# Infinity in float32, as an integer: numbers that are not negative are in the order of their bits.
+INFINITY = np.int32(0x7F800000)
+
+# Squares below the first lose digits in float32, sums above the second may overflow. Coordinates are scaled so that the
+# centers' are at most 1.
+UNDERFLOW, OVERFLOW = 1e-36, 1e30
+
+# Smaller coordinates are not scaled: their reciprocal may overflow.
+SMALLEST = 1e-290
+
+
+@part
+def screen_buffers(m, d):
+    """Arrays that ``load_centers`` and ``screen`` work in, for m centers and d features.
+
+    RETURN some (4 n, 4 n_quads) float32: centers, sizes (4 n,) float32: their squared lengths,
+         quads (n_quads, 4 WIDTH) float32: rows, four features in a line, lengths (WIDTH,) float32: theirs,
+         sums (4 WIDTH,) float32, least (3 WIDTH,) int32: smallest sum of each row, the next one, the number of the
+         center, bounds (WIDTH,): lower bound of the distance to any other
+    """
+    n_centers, n_quads = 4 * ((m + 3) // 4), (d + 3) // 4
+    some, sizes = np.zeros((n_centers, 4 * n_quads), np.float32), np.empty(n_centers, np.float32)
+    quads, lengths = np.zeros((n_quads, 4 * WIDTH), np.float32), np.empty(WIDTH, np.float32)
+    return some, sizes, quads, lengths, np.empty(4 * WIDTH, np.float32), np.empty(3 * WIDTH, np.int32), np.empty(WIDTH)
+
+
+@part
+def _shrunk(squares, d):
+    """Squared length, less what rounding may add to a sum of d features."""
+    return np.float32(squares * (1.0 - (d + 8) * 2.0**-23))
+
+
+@part
+def load_centers(centers, chosen, reference, some, sizes):
+    """Copy chosen centers, relative to a reference point; return the unit of length, in which none is above 1.
+
+    IN   centers (k, d), chosen (m,), reference (d,)
+    OUT  some, sizes
+    """
+    d = centers.shape[1]
+    unit = 0.0
+    for c in chosen:
+        for f in range(d):
+            unit = max(unit, abs(centers[c, f] - reference[f]))
+    unit = unit if unit > SMALLEST else 1.0
+    scale = 1.0 / unit
+    for j in range(sizes.shape[0]):
+        sizes[j] = np.inf
+    for j in range(chosen.shape[0]):
+        squares = 0.0
+        for f in range(d):
+            x = np.float32((centers[chosen[j], f] - reference[f]) * scale)
+            some[j, f] = np.float32(-2.0) * x
+            squares += np.float64(x) * np.float64(x)
+        sizes[j] = _shrunk(squares, d)
+    return unit
+
+
+@part
+def load_rows(rows, members, first, n, reference, tile, distances):
+    """Copy rows, relative to a reference point, and compute their distances to it.
+
+    IN   rows (n_rows, d), members: numbers of n of them, from place ``first`` on, n <= WIDTH
+    OUT  tile (d, >= WIDTH), distances (WIDTH,)
+    """
+    d = reference.shape[0]
+    for i in range(WIDTH):
+        distances[i] = 0.0
+    for f0 in range(0, d, FEATURES_AT_ONCE):
+        f1 = min(f0 + FEATURES_AT_ONCE, d)
+        for i in range(n):
+            row = members[first + i]
+            for f in range(f0, f1):
+                tile[f, i] = np.float64(rows[row, f]) - reference[f]
+        for f in range(f0, f1):
+            line = tile[f]
+            for i in range(WIDTH):
+                distances[i] += line[i] * line[i]
+    for i in range(WIDTH):
+        distances[i] = np.sqrt(distances[i])
+
+
+@part
+def screen(tile, first, distances, unit, some, sizes, quads, lengths, sums, least, bounds):
+    """Find the center with the smallest lower bound, for WIDTH rows of a tile from ``first`` on.
+
+    IN   tile (d, >= first + WIDTH), distances: of the rows to the reference point, from ``first`` on too
+    OUT  least: from 2 WIDTH on, the number of the center, bounds; the center is the nearest if its distance is below
+    """
+    d, scale = tile.shape[0], 1.0 / unit
+    for f in range(d):
+        line, place = tile[f][first : first + WIDTH], quads[f // 4][f % 4 * WIDTH : (f % 4 + 1) * WIDTH]
+        for i in range(WIDTH):
+            place[i] = np.float32(line[i] * scale)
+    line = distances[first : first + WIDTH]
+    for i in range(WIDTH):
+        lengths[i] = _shrunk((line[i] * scale) * (line[i] * scale), d)
+    _screen(some, sizes, quads, lengths, sums, least)
+    following = least[WIDTH:].view(np.float32)
+    for i in range(WIDTH):
+        # A sum that is negative, by rounding, says nothing; so does one that may have overflown.
+        reliable = lengths[i] < OVERFLOW
+        bounds[i] = np.sqrt(max(np.float64(following[i]) - UNDERFLOW, 0.0)) * unit if reliable else -1.0
+
+
+@part
+def _screen(some, sizes, quads, lengths, sums, least):
+    """Lower bounds of the squared distances of all rows of a tile to all centers; keep the two smallest of each.
+
+    One array for all that is kept, with fixed distances in it: LLVM then sees that a loop over it can use vectors.
+    """
+    bits = sums.view(np.int32)
+    for i in range(WIDTH):
+        least[i] = INFINITY
+        least[i + WIDTH] = INFINITY
+        least[i + 2 * WIDTH] = 0
+    for c in range(0, sizes.shape[0], 4):
+        size0, size1, size2, size3 = sizes[c], sizes[c + 1], sizes[c + 2], sizes[c + 3]
+        for i in range(WIDTH):
+            sums[i] = size0 + lengths[i]
+            sums[i + WIDTH] = size1 + lengths[i]
+            sums[i + 2 * WIDTH] = size2 + lengths[i]
+            sums[i + 3 * WIDTH] = size3 + lengths[i]
+        for g in range(quads.shape[0]):
+            f, quad = 4 * g, quads[g]
+            r0, r1, r2, r3 = some[c, f], some[c, f + 1], some[c, f + 2], some[c, f + 3]
+            s0, s1, s2, s3 = some[c + 1, f], some[c + 1, f + 1], some[c + 1, f + 2], some[c + 1, f + 3]
+            t0, t1, t2, t3 = some[c + 2, f], some[c + 2, f + 1], some[c + 2, f + 2], some[c + 2, f + 3]
+            u0, u1, u2, u3 = some[c + 3, f], some[c + 3, f + 1], some[c + 3, f + 2], some[c + 3, f + 3]
+            for i in range(WIDTH):
+                x0, x1, x2, x3 = quad[i], quad[i + WIDTH], quad[i + 2 * WIDTH], quad[i + 3 * WIDTH]
+                sums[i] += r0 * x0 + r1 * x1 + r2 * x2 + r3 * x3
+                sums[i + WIDTH] += s0 * x0 + s1 * x1 + s2 * x2 + s3 * x3
+                sums[i + 2 * WIDTH] += t0 * x0 + t1 * x1 + t2 * x2 + t3 * x3
+                sums[i + 3 * WIDTH] += u0 * x0 + u1 * x1 + u2 * x2 + u3 * x3
+        c0, c1, c2, c3 = np.int32(c), np.int32(c + 1), np.int32(c + 2), np.int32(c + 3)
+        for i in range(WIDTH):
+            smallest, following, at = least[i], least[i + WIDTH], least[i + 2 * WIDTH]
+            new = bits[i]
+            at = c0 if new < smallest else at
+            following, smallest = min(following, max(smallest, new)), min(smallest, new)
+            new = bits[i + WIDTH]
+            at = c1 if new < smallest else at
+            following, smallest = min(following, max(smallest, new)), min(smallest, new)
+            new = bits[i + 2 * WIDTH]
+            at = c2 if new < smallest else at
+            following, smallest = min(following, max(smallest, new)), min(smallest, new)
+            new = bits[i + 3 * WIDTH]
+            at = c3 if new < smallest else at
+            following, smallest = min(following, max(smallest, new)), min(smallest, new)
+            least[i], least[i + WIDTH], least[i + 2 * WIDTH] = smallest, following, at
+
+
+@part
+def nearest_exactly(rows, row, centers, chosen):
+    """The nearest of the chosen centers, its distance and that of the next, where bounds do not decide.
+
+    A separate function: it is rarely called, and callers that contain it take longer.
+    """
+    never_inlined()
+    smallest = following = np.inf
+    best = 0
+    for j in range(chosen.shape[0]):
+        square = squared_distance(rows, row, centers, chosen[j])
+        if square < smallest:
+            following = smallest
+            smallest, best = square, j
+        elif square < following:
+            following = square
+    return best, np.sqrt(smallest), np.sqrt(following)
+
+
+@kernel
+def join_nearest(rows, members, starts, references, lists, centers, labels, nearest, second, start, stop):
+    """Let the rows of groups start:stop join centers of their group's list that are nearer than their own.
+
+    IN   rows (n, d), members (n,): rows by group, starts (n_groups + 1,): where groups begin in it,
+         references (n_groups, d): a point near each, lists (n_groups, m): centers, centers (k, d)
+    INOUT labels, nearest, second (n,): the nearest center known, its distance, and a lower bound of that of the next
+    """
+    d = centers.shape[1]
+    some, sizes, quads, lengths, sums, least, bounds = screen_buffers(lists.shape[1], d)
+    tile, distances = np.zeros((d, WIDTH)), np.empty(WIDTH)
+    for group in range(start, stop):
+        chosen, reference = lists[group], references[group]
+        unit = load_centers(centers, chosen, reference, some, sizes)
+        for first in range(starts[group], starts[group + 1], WIDTH):
+            n = min(WIDTH, starts[group + 1] - first)
+            load_rows(rows, members, first, n, reference, tile, distances)
+            screen(tile, 0, distances, unit, some, sizes, quads, lengths, sums, least, bounds)
+            for i in range(n):
+                row, at, following = members[first + i], least[2 * WIDTH + i], bounds[i]
+                distance = np.sqrt(squared_distance(rows, row, centers, chosen[at]))
+                if distance > following:
+                    at, distance, following = nearest_exactly(rows, row, centers, chosen)
+                if distance < nearest[row]:
+                    second[row] = min(nearest[row], following)
+                    labels[row], nearest[row] = chosen[at], distance
+                elif distance < second[row]:
+                    second[row] = distance

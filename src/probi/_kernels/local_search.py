@@ -3,37 +3,38 @@
 import numpy as np
 
 from probi._kernels._compile import kernel, part
-from probi._kernels.geometry import squared_distance, squared_distances_of_four
+from probi._kernels.geometry import squared_distance
 from probi._kernels.many_centers import WIDTH, load_centers, load_rows, nearest_exactly, screen, screen_buffers
 from probi._kernels.pull import COST, N_SCALARS, ON_POINT, RECIPROCAL
 
 
 @kernel
-def nearest_centers(queries, centers, columns, lists, start, stop):
+def nearest_centers(queries, columns, lists, start, stop):
     """The nearest centers of queries start:stop, by distance; a query that is a center is its own nearest.
 
-    IN   queries (n, d), centers (k, d), columns (d, k): transposed
+    IN   queries (n, d), columns (d, k): centers, transposed
     OUT  lists (n, m), m <= k: rows start:stop overwritten
     """
-    k, m = centers.shape[0], lists.shape[1]
-    squared, gaps = np.empty((4, k)), np.empty(m)
-    last = stop - 1
-    for first in range(start, stop, 4):
-        squared_distances_of_four(
-            queries, first, min(first + 1, last), min(first + 2, last), min(first + 3, last), centers, columns, squared
-        )
-        for query in range(first, min(first + 4, stop)):
-            for j in range(m):
-                gaps[j] = np.inf
+    k, m = columns.shape[1], lists.shape[1]
+    squared, gaps = np.empty(k), np.empty(m)
+    for query in range(start, stop):
+        for c in range(k):
+            squared[c] = 0.0
+        for f in range(columns.shape[0]):
+            x, line = queries[query, f], columns[f]
             for c in range(k):
-                gap = squared[query - first, c]
-                if gap < gaps[m - 1]:
-                    # Insert by distance; most centers are farther than all in the list.
-                    j = m - 1
-                    while j > 0 and gaps[j - 1] > gap:
-                        gaps[j], lists[query, j] = gaps[j - 1], lists[query, j - 1]
-                        j -= 1
-                    gaps[j], lists[query, j] = gap, c
+                squared[c] += (line[c] - x) * (line[c] - x)
+        for j in range(m):
+            gaps[j] = np.inf
+        for c in range(k):
+            gap = squared[c]
+            if gap < gaps[m - 1]:
+                # Insert by distance; most centers are farther than all in the list.
+                j = m - 1
+                while j > 0 and gaps[j - 1] > gap:
+                    gaps[j], lists[query, j] = gaps[j - 1], lists[query, j - 1]
+                    j -= 1
+                gaps[j], lists[query, j] = gap, c
 
 
 @kernel

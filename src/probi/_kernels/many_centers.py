@@ -41,15 +41,15 @@ SMALLEST = 1e-290
 def screen_buffers(m, d):
     """Arrays that ``load_centers`` and ``screen`` work in, for m centers and d features.
 
-    RETURN some (4 n, 4 n_quads) float32: centers, sizes (4 n,) float32: their squared lengths,
-         quads (n_quads, 4 WIDTH) float32: rows, four features in a line, lengths (WIDTH,) float32: theirs,
-         sums (4 WIDTH,) float32, least (3 WIDTH,) int32: smallest sum of each row, the next one, the number of the
+    RETURN some (n_pairs, n_quads, 8) float32: two centers at a time, four features of each, sizes (2 n_pairs,) float32:
+         their squared lengths, quads (n_quads, 4 WIDTH) float32: rows, four features in a line, lengths (WIDTH,)
+         float32: theirs, sums (2 WIDTH,) float32, least (3 WIDTH,) int32: smallest sum of each row, the next one, the number of the
          center, bounds (WIDTH,): lower bound of the distance to any other
     """
-    n_centers, n_quads = 4 * ((m + 3) // 4), (d + 3) // 4
-    some, sizes = np.zeros((n_centers, 4 * n_quads), np.float32), np.empty(n_centers, np.float32)
+    n_pairs, n_quads = (m + 1) // 2, (d + 3) // 4
+    some, sizes = np.zeros((n_pairs, n_quads, 8), np.float32), np.empty(2 * n_pairs, np.float32)
     quads, lengths = np.zeros((n_quads, 4 * WIDTH), np.float32), np.empty(WIDTH, np.float32)
-    return some, sizes, quads, lengths, np.empty(4 * WIDTH, np.float32), np.empty(3 * WIDTH, np.int32), np.empty(WIDTH)
+    return some, sizes, quads, lengths, np.empty(2 * WIDTH, np.float32), np.empty(3 * WIDTH, np.int32), np.empty(WIDTH)
 
 
 @part
@@ -78,7 +78,7 @@ def load_centers(centers, chosen, reference, some, sizes):
         squares = 0.0
         for f in range(d):
             x = np.float32((centers[chosen[j], f] - reference[f]) * scale)
-            some[j, f] = np.float32(-2.0) * x
+            some[j // 2, f // 4, j % 2 * 4 + f % 4] = np.float32(-2.0) * x
             squares += np.float64(x) * np.float64(x)
         sizes[j] = _shrunk(squares, d)
     return unit
@@ -142,41 +142,30 @@ def _screen(some, sizes, quads, lengths, sums, least):
         least[i] = INFINITY
         least[i + WIDTH] = INFINITY
         least[i + 2 * WIDTH] = 0
-    for c in range(0, sizes.shape[0], 4):
-        size0, size1, size2, size3 = sizes[c], sizes[c + 1], sizes[c + 2], sizes[c + 3]
+    for pair in range(some.shape[0]):
         for i in range(WIDTH):
-            sums[i] = size0 + lengths[i]
-            sums[i + WIDTH] = size1 + lengths[i]
-            sums[i + 2 * WIDTH] = size2 + lengths[i]
-            sums[i + 3 * WIDTH] = size3 + lengths[i]
+            sums[i] = sizes[2 * pair] + lengths[i]
+            sums[i + WIDTH] = sizes[2 * pair + 1] + lengths[i]
         for g in range(quads.shape[0]):
-            f, quad = 4 * g, quads[g]
-            r0, r1, r2, r3 = some[c, f], some[c, f + 1], some[c, f + 2], some[c, f + 3]
-            s0, s1, s2, s3 = some[c + 1, f], some[c + 1, f + 1], some[c + 1, f + 2], some[c + 1, f + 3]
-            t0, t1, t2, t3 = some[c + 2, f], some[c + 2, f + 1], some[c + 2, f + 2], some[c + 2, f + 3]
-            u0, u1, u2, u3 = some[c + 3, f], some[c + 3, f + 1], some[c + 3, f + 2], some[c + 3, f + 3]
+            quad = quads[g]
+            both = some[pair, g]
             for i in range(WIDTH):
-                x0, x1, x2, x3 = quad[i], quad[i + WIDTH], quad[i + 2 * WIDTH], quad[i + 3 * WIDTH]
-                sums[i] += r0 * x0 + r1 * x1 + r2 * x2 + r3 * x3
-                sums[i + WIDTH] += s0 * x0 + s1 * x1 + s2 * x2 + s3 * x3
-                sums[i + 2 * WIDTH] += t0 * x0 + t1 * x1 + t2 * x2 + t3 * x3
-                sums[i + 3 * WIDTH] += u0 * x0 + u1 * x1 + u2 * x2 + u3 * x3
-        c0, c1, c2, c3 = np.int32(c), np.int32(c + 1), np.int32(c + 2), np.int32(c + 3)
+                x = quad[i]
+                y = quad[i + WIDTH]
+                z = quad[i + 2 * WIDTH]
+                w = quad[i + 3 * WIDTH]
+                sums[i] += both[0] * x + both[1] * y + both[2] * z + both[3] * w
+                sums[i + WIDTH] += both[4] * x + both[5] * y + both[6] * z + both[7] * w
+        number = np.int32(2 * pair)
         for i in range(WIDTH):
-            smallest, following, at = least[i], least[i + WIDTH], least[i + 2 * WIDTH]
-            new = bits[i]
-            at = c0 if new < smallest else at
-            following, smallest = min(following, max(smallest, new)), min(smallest, new)
-            new = bits[i + WIDTH]
-            at = c1 if new < smallest else at
-            following, smallest = min(following, max(smallest, new)), min(smallest, new)
-            new = bits[i + 2 * WIDTH]
-            at = c2 if new < smallest else at
-            following, smallest = min(following, max(smallest, new)), min(smallest, new)
-            new = bits[i + 3 * WIDTH]
-            at = c3 if new < smallest else at
-            following, smallest = min(following, max(smallest, new)), min(smallest, new)
-            least[i], least[i + WIDTH], least[i + 2 * WIDTH] = smallest, following, at
+            one = bits[i]
+            other = bits[i + WIDTH]
+            old = least[i]
+            at = least[i + 2 * WIDTH]
+            new = min(one, other)
+            least[i + 2 * WIDTH] = number + (other < one) if new < old else at
+            least[i + WIDTH] = min(min(least[i + WIDTH], max(one, other)), max(old, new))
+            least[i] = min(old, new)
 
 
 @part

@@ -287,8 +287,7 @@ def _nearest_of(queries: Floats, centers: Floats, n: int) -> Labels:
     """The n nearest centers of each query, by distance; all if there are fewer."""
     lists = np.zeros((len(queries), min(n, len(centers))), np.int32)
     _parallel.run(
-        kernels.nearest_centers, _parallel.ranges(len(queries), 64), queries, centers,
-        np.ascontiguousarray(centers.T), lists,
+        kernels.nearest_centers, _parallel.ranges(len(queries), 64), queries, np.ascontiguousarray(centers.T), lists
     )  # fmt: skip
     return lists
 

@@ -347,8 +347,10 @@ WHY = {
     """,
     "k": """
         A leaf has 1600 nodes a cluster (fewer for large k), and its tree is deeper by the logarithm of k: so the
-        time of a node hardly grows. The coreset has 200 nodes a cluster, each of which is compared with up to k
-        centers: solving grows with nearly k squared. Memory grows with the leaf, once that outweighs the program.
+        time of a node hardly grows. The coreset has 200 nodes a cluster. The version measured here compared each of
+        them with up to k centers in every round, so solving grew with nearly k squared; since then, from 32 clusters
+        on, a round compares it with centers around its own, and only the first and the last assignment with all.
+        Memory grows with the leaf, once that outweighs the program.
     """,
     "d": """
         Every number is read a few times, so time is linear once numbers outweigh what a node costs; beyond some hundred

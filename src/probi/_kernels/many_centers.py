@@ -41,10 +41,12 @@ SMALLEST = 1e-290
 def screen_buffers(m, d):
     """Arrays that ``load_centers`` and ``screen`` work in, for m centers and d features.
 
-    RETURN some (n_pairs, n_quads, 8) float32: two centers at a time, four features of each, sizes (2 n_pairs,) float32:
-         their squared lengths, quads (n_quads, 4 WIDTH) float32: rows, four features in a line, lengths (WIDTH,)
-         float32: theirs, sums (2 WIDTH,) float32, least (3 WIDTH,) int32: smallest sum of each row, the next one, the number of the
-         center, bounds (WIDTH,): lower bound of the distance to any other
+    RETURN some (n_pairs, n_quads, 8) float32: two centers at a time, four features of each,
+         sizes (2 n_pairs,) float32: squared lengths of the centers,
+         quads (n_quads, 4 WIDTH) float32: rows, four features in a line,
+         lengths (WIDTH,) float32: squared lengths of the rows, sums (2 WIDTH,) float32,
+         least (3 WIDTH,) int32: smallest sum of each row, the next one, the number of the center,
+         bounds (WIDTH,): lower bound of the distance to any other
     """
     n_pairs, n_quads = (m + 1) // 2, (d + 3) // 4
     some, sizes = np.zeros((n_pairs, n_quads, 8), np.float32), np.empty(2 * n_pairs, np.float32)

@@ -54,7 +54,7 @@ def round_nearby(rows, mass, n_free, members, starts, centers, lists, drops, lab
     some, sizes, quads, lengths, sums, least, bounds = screen_buffers(lists.shape[1], d)
     tile, distances, shares = np.zeros((d, WIDTH)), np.empty(WIDTH), np.empty(WIDTH)
     # Rows that may change wait until there are enough of them for a tile.
-    todo, todo_distances, waiting = np.zeros((d, 2 * WIDTH)), np.empty(2 * WIDTH), np.empty(2 * WIDTH, np.int64)
+    todo = np.empty(2 * WIDTH, np.int64)
     for own in range(start, stop):
         n_todo, unit = 0, 0.0
         for first in range(starts[own], starts[own + 1], WIDTH):
@@ -66,19 +66,19 @@ def round_nearby(rows, mass, n_free, members, starts, centers, lists, drops, lab
                 second[row] -= drops[own]
                 shares[i] = _share(mass[row], distances[i], pull[own], d) if distances[i] <= second[row] else 0.0
                 if distances[i] > second[row]:
-                    for f in range(d):
-                        todo[f, n_todo] = tile[f, i]
-                    todo_distances[n_todo], waiting[n_todo] = distances[i], row
+                    todo[n_todo] = row
                     n_todo += 1
-            _add_shares(tile, 0, shares, n, n_free, pull[own])
+            _add_shares(tile, shares, n, n_free, pull[own])
             while n_todo >= WIDTH or (n_todo > 0 and first + WIDTH >= starts[own + 1]):
                 if unit == 0.0:
                     unit = load_centers(centers, lists[own], centers[own], some, sizes)
                 n = min(n_todo, WIDTH)
                 n_todo -= n
-                screen(todo, n_todo, todo_distances, unit, some, sizes, quads, lengths, sums, least, bounds)
+                # Read again: to copy columns of a tile takes longer.
+                load_rows(rows, todo, n_todo, n, centers[own], tile, distances)
+                screen(tile, distances, unit, some, sizes, quads, lengths, sums, least, bounds)
                 for i in range(n):
-                    row, at, distance = waiting[n_todo + i], least[2 * WIDTH + i], todo_distances[n_todo + i]
+                    row, at, distance = todo[n_todo + i], least[2 * WIDTH + i], distances[i]
                     following, shares[i] = bounds[i], 0.0
                     if lists[own, at] != own:
                         distance = np.sqrt(squared_distance(rows, row, centers, lists[own, at]))
@@ -92,7 +92,7 @@ def round_nearby(rows, mass, n_free, members, starts, centers, lists, drops, lab
                     else:
                         for f in range(n_free):
                             pull[label, f] += share * (np.float64(rows[row, f]) - centers[label, f])
-                _add_shares(todo, n_todo, shares, n, n_free, pull[own])
+                _add_shares(tile, shares, n, n_free, pull[own])
     return pull
 
 
@@ -108,10 +108,10 @@ def _share(mass, distance, pull, d):
 
 
 @part
-def _add_shares(tile, first, shares, n, n_free, pull):
-    """Add the pull of n rows of a tile from ``first`` on."""
+def _add_shares(tile, shares, n, n_free, pull):
+    """Add the pull of the first n rows of a tile."""
     for f in range(n_free):
-        line = tile[f][first : first + n]
+        line = tile[f]
         total = 0.0
         for i in range(n):
             total += shares[i] * line[i]

@@ -91,8 +91,9 @@ def load_rows(rows, members, first, n, reference, tile, distances):
     """Copy rows, relative to a reference point, and compute their distances to it.
 
     IN   rows (n_rows, d), members: numbers of n of them, from place ``first`` on, n <= WIDTH
-    OUT  tile (d, >= WIDTH), distances (WIDTH,)
+    OUT  tile (d, WIDTH), distances (WIDTH,)
     """
+    never_inlined()
     d = reference.shape[0]
     for i in range(WIDTH):
         distances[i] = 0.0
@@ -111,20 +112,20 @@ def load_rows(rows, members, first, n, reference, tile, distances):
 
 
 @part
-def screen(tile, first, distances, unit, some, sizes, quads, lengths, sums, least, bounds):
-    """Find the center with the smallest lower bound, for WIDTH rows of a tile from ``first`` on.
+def screen(tile, distances, unit, some, sizes, quads, lengths, sums, least, bounds):
+    """Find the center with the smallest lower bound, for all rows of a tile.
 
-    IN   tile (d, >= first + WIDTH), distances: of the rows to the reference point, from ``first`` on too
+    IN   tile (d, WIDTH), distances (WIDTH,): of the rows to the reference point
     OUT  least: from 2 WIDTH on, the number of the center, bounds; the center is the nearest if its distance is below
     """
     d, scale = tile.shape[0], 1.0 / unit
     for f in range(d):
-        line, place = tile[f][first : first + WIDTH], quads[f // 4][f % 4 * WIDTH : (f % 4 + 1) * WIDTH]
+        line, place = tile[f], quads[f // 4][f % 4 * WIDTH : (f % 4 + 1) * WIDTH]
         for i in range(WIDTH):
             place[i] = np.float32(line[i] * scale)
-    line = distances[first : first + WIDTH]
     for i in range(WIDTH):
-        lengths[i] = _shrunk((line[i] * scale) * (line[i] * scale), d)
+        length = distances[i] * scale
+        lengths[i] = _shrunk(length * length, d)
     _screen(some, sizes, quads, lengths, sums, least)
     following = least[WIDTH:].view(np.float32)
     for i in range(WIDTH):
@@ -206,7 +207,7 @@ def join_nearest(rows, members, starts, references, lists, centers, labels, near
         for first in range(starts[group], starts[group + 1], WIDTH):
             n = min(WIDTH, starts[group + 1] - first)
             load_rows(rows, members, first, n, reference, tile, distances)
-            screen(tile, 0, distances, unit, some, sizes, quads, lengths, sums, least, bounds)
+            screen(tile, distances, unit, some, sizes, quads, lengths, sums, least, bounds)
             for i in range(n):
                 row, at, following = members[first + i], least[2 * WIDTH + i], bounds[i]
                 distance = np.sqrt(squared_distance(rows, row, centers, chosen[at]))

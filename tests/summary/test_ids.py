@@ -49,8 +49,9 @@ def assert_ids_belong(nodes, read):
     index = {id: i for i, id in enumerate(read.ids.tolist())}
     assert len(index) == len(read)
     assert len(nodes) > 0
-    for part, id in zip(nodes, nodes.ids.tolist(), strict=True):
-        assert_array_equal(part.points, read[index[id]].points)
+    same = read.take(np.array([index[id] for id in nodes.ids.tolist()]))
+    assert_array_equal(nodes.offsets, same.offsets)
+    assert_array_equal(nodes.points, same.points)
 
 
 @pytest.mark.parametrize(

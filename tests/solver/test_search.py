@@ -272,7 +272,7 @@ def test_centers_get_all_features_back():
 
 def test_a_sample_has_the_mass_of_all_and_every_far_node():
     rng = np.random.default_rng(0)
-    X, weights, k = rng.normal(size=(4000, 2)), rng.exponential(size=4000), 12
+    X, weights, k = rng.normal(size=(6000, 2)), rng.exponential(size=6000), 12
     X[[5, 70]] = [[1e6, 0.0], [-1e6, 0.0]]
     masses = []
     for number in range(20):

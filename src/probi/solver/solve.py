@@ -35,7 +35,7 @@ from probi.solver.problem import Problem
 from probi.solver.progress import OnRound, Progress
 from probi.solver.realizations import NodeSwaps, are_near_medians
 from probi.solver.result import Clusters, Evaluation, Result
-from probi.solver.search import NODES_PER_CLUSTER, Searches, is_small
+from probi.solver.search import Searches, is_small
 from probi.solver.seeding import seed_as_in_paper
 
 # The coreset's own error, as a share of the cost, is about this divided by the root of its nodes per cluster: 1 % with
@@ -55,6 +55,9 @@ MANY = 32
 # With no more coordinates than this, starts that are nearly as good as the best are finished on the nodes too, and
 # others are drawn among realizations.
 MAX_TINY = 1 << 17
+
+# Whether swaps among realizations may gain is first looked at on so many nodes per cluster.
+NODES_FOR_GATE = 50
 
 # Share of the cost by which the surrogate may err in the comparison of two sets of centers, and by which those differ
 # that are not the same.
@@ -381,7 +384,7 @@ def _from_realizations(
         starts = [seed_as_in_paper(problem.nodes, n_clusters, np.random.default_rng(seed)) for seed in seeds]
         found = _best_on_nodes(problem, starts, max_iter, tol, on_round, known.cost)
         best = min(best, found, key=lambda candidate: candidate.cost)
-    sampled = problem.every(len(problem.nodes) // (NODES_PER_CLUSTER * n_clusters))
+    sampled = problem.every(len(problem.nodes) // (NODES_FOR_GATE * n_clusters))
     for nodes in (sampled, problem)[sampled is problem :]:
         search = NodeSwaps(nodes, best.centers, rng, effort.min_gain)
         if not search.gains_at_once():

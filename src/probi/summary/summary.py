@@ -269,9 +269,8 @@ class Summary(Configured):
         >>> summary.n_nodes, summary.mass
         (4, 2.5)
         """
-        number: Any = factor
-        real = isinstance(number, (int, float, np.integer, np.floating)) and not isinstance(number, bool)
-        if not real or not 0.0 < number <= LARGEST:
+        number: Any = factor.item() if isinstance(factor, np.generic) else factor
+        if not isinstance(number, (int, float)) or isinstance(number, bool) or not 0.0 < number <= LARGEST:
             raise InputError(f"factor must be a positive number, got {factor!r}.")
         number = float(number)
         with self._lock:

@@ -32,8 +32,9 @@ def main() -> int:
         print(f"[{time.monotonic() - start:7.1f} s] {text}", file=sys.stderr, flush=True)
 
     if chosen.what != "pages":
-        # Systems for points are measured in a run of their own: it says nothing about the other results.
-        write_machine(chosen.results, chosen.note, "points_machine.json" if chosen.what == "points" else "machine.json")
+        # Some are measured in a run of their own, which says nothing about the other results.
+        name = {"points": "points_machine", "growth": "growth_machine", "billion": "growth_machine"}
+        write_machine(chosen.results, chosen.note, f"{name.get(chosen.what, 'machine')}.json")
     try:
         _run(chosen, report)
     except KeyboardInterrupt:

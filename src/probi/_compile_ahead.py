@@ -6,9 +6,11 @@ import warnings
 import numpy as np
 
 from probi.nodes import Nodes
+from probi.objective import Assignment
 from probi.solver.lloyd import Lloyd
 from probi.solver.problem import Problem
 from probi.solver.search import MAX_SMALL, Search
+from probi.solver.seeding import Sets
 from probi.solver.solve import solve
 
 
@@ -19,12 +21,12 @@ def main(dtype: str) -> None:
     """
     parent = os.getppid()
     warnings.simplefilter("ignore")
-    points = np.random.default_rng(0).normal(size=(MAX_SMALL // 2, 2)).astype(dtype)
+    points = np.random.default_rng(0).normal(size=(MAX_SMALL, 2)).astype(dtype)
     problem = Problem.of(Nodes.from_points(points))
     centers = points[:2].astype(np.float64)
-    search = Search(problem)
     steps = (
-        lambda: search.swap(search.settled(centers), np.random.default_rng(0)),
+        lambda: Assignment(problem.nodes).update(centers, np.zeros(2), exact=True),
+        lambda: Search(problem).changes(Sets.of(centers[None], len(points)), centers),
         lambda: Lloyd(problem.nodes, centers).sums(),
         lambda: solve(problem.nodes, 2, random_state=0),
         lambda: solve(Nodes.from_groups(points, 4), 2, random_state=0),

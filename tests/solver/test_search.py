@@ -147,7 +147,7 @@ def weighted_search(kind, n=120, k=5, number=0):
 def test_the_change_each_swap_would_make_is_foretold(kind, k):
     some, centers = weighted_search(kind, k=k)
     nodes, candidates = some.problem.nodes, np.random.default_rng(1).normal(size=(9, 2))
-    changes, distances = some._changes(some.settled(centers), candidates)
+    changes, distances = some.changes(some.settled(centers), candidates)
     assert_allclose(distances, expected_distances(nodes, candidates), rtol=1e-12)
     for new, leaving in np.ndindex(9, k):
         swapped = centers.copy()

@@ -149,7 +149,7 @@ class Search:
             return Sets.of(np.empty((0, *centers.shape)), len(excess))
         drawn = np.unique(draw(excess, rng.random(N_DRAWN)))
         candidates = self.problem.medians[drawn].astype(np.float64)
-        changes, distances = self._changes(known, candidates)
+        changes, distances = self.changes(known, candidates)
         order = np.argsort(changes.min(axis=1), kind="stable")[:n_trials]
         leaving = changes.argmin(axis=1)[order]
         swapped = np.tile(centers, (len(order), 1, 1))
@@ -161,7 +161,7 @@ class Search:
         new_labels = np.where(joins, leaving[:, None], labels).astype(np.int32)
         return Sets(swapped, new_labels, np.where(joins, to_new, nearest), other, np.zeros(swapped.shape[:2]))
 
-    def _changes(self, known: Sets, candidates: Floats) -> tuple[Floats, Floats]:
+    def changes(self, known: Sets, candidates: Floats) -> tuple[Floats, Floats]:
         """Change of cost (c, k) if a candidate replaced a center, and the distances (n, c) to the candidates."""
         k = known.centers.shape[1]
         distances = np.empty((len(self._mass), len(candidates)))
@@ -223,7 +223,8 @@ class SmallSearch(Search):
         sets.other[:] = np.where(_is_own(sets.labels, len(centers)), np.inf, distances).min(axis=1)
         return sets
 
-    def _changes(self, known: Sets, candidates: Floats) -> tuple[Floats, Floats]:
+    def changes(self, known: Sets, candidates: Floats) -> tuple[Floats, Floats]:
+        """Change of cost if a candidate replaced a center, and the distances to the candidates."""
         nearest, distances = known.nearest[0], self._distances(candidates[None])[1][0]
         joined = np.minimum(nearest, distances)
         left = np.minimum(known.other[0], distances) - joined

@@ -28,7 +28,6 @@ from probi.solver.solve import solve
 from probi.summary import Summary
 from probi.summary.config import SummaryConfig
 from probi.summary.file import is_archive
-from probi.tables.convert import degrees_note
 
 
 @contextmanager
@@ -104,7 +103,7 @@ def open_reader(
     reader = Reader(files, reading)
     console.say(f"{_name(reader)}: {reader.columns}.")
     if reading.features is None and reading.lonlat is None and reader.columns.degrees:
-        console.say(f"Note: {degrees_note(reader.columns)}")
+        console.say(f"Note: {reader.columns.degrees_note}")
     check_as_before(reader, before, str(results))
     return reader
 

@@ -19,23 +19,27 @@ from probi.engines import PART_BYTES
 from probi.engines.tasks import Assign, Summarize, Task, finish, groups, unpack_part
 from probi.errors import InputError
 from probi.io.formats.base import Source
-from probi.io.node_assembler import Batch, Counts, check_left_out
+from probi.io.node_assembler import Batch, Counts, NodeAssembler, Part, Position, check_left_out
 from probi.io.options import Options
 from probi.io.passes import Tally
 from probi.io.reader import Reader, ReaderInfo
-from probi.io.rows import FILE
-from probi.io.splits import Part, cut, without_torn_nodes
+from probi.io.rows import FILE, Rows, joined
 from probi.io.transform import N_ESTIMATED, SCALES, Transform
 from probi.objective import assign as nearest
 from probi.summary import Summary
 from probi.summary.config import SummaryConfig
-from probi.tables.to_arrays import in_order_of_ids
+from probi.tables.columns import Columns
+from probi.tables.to_arrays import has_ids, in_order_of_ids, node_starts
+from probi.validation import check_count
 
 # Parts assigned at a time: this process holds their tables.
 PARTS_AT_ONCE = 64
 
 # Rows at the start of a table from which the roles of its columns are inferred.
 N_FIRST = 1000
+
+# Rows before a boundary that are searched for an id. Usually the last one has it.
+LOOK_BACK = (1, 1 << 10, 1 << 20)
 
 # Called with the number of parts done, and of all parts.
 OnPart = Callable[[int, int], None]
@@ -213,6 +217,77 @@ def _in_space(reader: Reader, space: Space) -> Reader:
     if space is not None:
         reader.resume_with(space if isinstance(space, Transform) else Transform.from_json(dict(space)))
     return reader
+
+
+def cut(reader: Reader, part_bytes: int) -> list[Part]:
+    """Split into parts of at least ``part_bytes`` each; the split depends only on the files.
+
+    Files are cut where that is cheap: Parquet between row groups, NPY anywhere, others not at all.
+    """
+    check_count("part_bytes", part_bytes)
+    boundaries, size = [Position()], 0
+    for file in range(len(reader.sources)):
+        for row, n_bytes in reader.opened(file).pieces:
+            if size >= part_bytes:
+                boundaries.append(Position(file, row))
+                size = 0
+            size += n_bytes
+    return [Part(start, stop) for start, stop in zip(boundaries, [*boundaries[1:], None], strict=True)]
+
+
+def without_torn_nodes(reader: Reader, part: Part) -> Part:
+    """The same part from the first node that begins in it to the end of the last one.
+
+    Both parts at a boundary move it to the same row, so each node is in one part.
+    """
+    stop = None if part.stop is None else _node_boundary(reader, part.stop)
+    return Part(_node_boundary(reader, part.start), stop)
+
+
+def _node_boundary(reader: Reader, boundary: Position) -> Position:
+    """Where the first node at or after a boundary begins."""
+    columns = reader.columns
+    if columns.layout == "groups":
+        size = columns.group_size or 1
+        return Position(boundary.file, -(-boundary.row // size) * size)
+    if columns.layout != "long" or boundary == Position():
+        return boundary
+    ids = replace(columns, features=(), points=None, probability=None, weight=None)
+    for n_back in LOOK_BACK:
+        start = _back(reader, boundary, n_back)
+        position = _first_node(reader, ids, start, boundary)
+        if position is not None:
+            return position
+    return boundary
+
+
+def _back(reader: Reader, boundary: Position, n_rows: int) -> Position:
+    """Position ``n_rows`` before a boundary, also in earlier files whose lengths are known."""
+    file, row = boundary
+    while row < n_rows and file > 0:
+        n_before = reader.opened(file - 1).n_rows
+        if n_before is None:
+            break
+        n_rows -= row
+        file, row = file - 1, n_before
+    return Position(file, max(0, row - n_rows))
+
+
+def _first_node(reader: Reader, ids: Columns, start: Position, boundary: Position) -> Position | None:
+    """Where the first node at or after a boundary begins; None if no row from start to boundary has an id."""
+    rows: Rows | None = None
+    for more in NodeAssembler(reader, start, Counts()).rows(ids, start):
+        rows = more if rows is None else joined([rows, more])
+        first = np.searchsorted(rows.where, boundary.file * FILE + boundary.row)
+        known = has_ids(rows.table, ids)
+        if start < boundary and first > 0 and not known[:first].any():
+            return None
+        # A row without an id belongs to the node on both sides of it, so only rows up to the last id are decided.
+        starts = node_starts(rows.table, ids)
+        starts = starts[(starts >= first) & (starts <= np.max(np.flatnonzero(known), initial=-1))]
+        if len(starts):
+            return Position(*divmod(int(rows.where[starts[0]]), FILE))
+    return Position(len(reader.sources), 0)
 
 
 # -- DataFrames -------------------------------------------------------------------------------------------------------

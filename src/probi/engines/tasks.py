@@ -10,13 +10,12 @@ import pyarrow as pa
 
 from probi._types import Array
 from probi.errors import InputError
-from probi.io.node_assembler import MAX_LISTED, Batch, Counts, check_left_out
+from probi.io.node_assembler import MAX_LISTED, Batch, Counts, Part, check_left_out
 from probi.io.options import Options
 from probi.io.passes import assign_all, summarize
 from probi.io.reader import Reader, ReaderInfo
 from probi.io.recent_ids import RecentIds
 from probi.io.rows import Rejected
-from probi.io.splits import Part
 from probi.io.write import empty_assignment_table
 from probi.nodes import Nodes
 from probi.summary import Summary

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from probi._types import Integers
+from probi._types import Integers, Mask
 from probi.errors import InputError
 from probi.io.formats.base import COORDINATES, load_format
 from probi.io.options import Options
@@ -47,6 +47,13 @@ class Position(NamedTuple):
 
     file: int = 0
     row: int = 0
+
+
+class Part(NamedTuple):
+    """What a worker reads: from where on, and where the first node begins that it does not read (None: to the end)."""
+
+    start: Position
+    stop: Position | None
 
 
 @dataclass(frozen=True)
@@ -191,10 +198,11 @@ class NodeAssembler:
             return len(rows) - len(rows) % (columns.group_size or 1)
         if columns.layout != "long":
             return len(rows)
-        known = np.flatnonzero(has_ids(rows.table, columns))
+        there = has_ids(rows.table, columns)
+        known = np.flatnonzero(there)
         if not len(known):
             return len(rows)
-        starts = node_starts(rows.table, columns)
+        starts = node_starts(rows.table, columns, there)
         # The node of the last row with an id may continue, also after rows without one.
         end = int(starts[np.searchsorted(starts, known[-1], side="right") - 1])
         if known[-1] - end >= max_rows:
@@ -219,7 +227,8 @@ class NodeAssembler:
 
     def _batch(self, rows: Rows) -> Batch:
         """Make nodes of rows; leave out rows with errors where the options allow it."""
-        starts = node_starts(rows.table, self.reader.columns)
+        there = has_ids(rows.table, self.reader.columns)
+        starts = node_starts(rows.table, self.reader.columns, there)
         whole, n_absent = np.diff(np.append(starts, len(rows))), 0
         known = RowErrors(len(rows))
         if self.reader.options.missing == "absent" and self.reader.columns.layout == "nested":
@@ -227,15 +236,15 @@ class NodeAssembler:
             rows, nothing = replace(rows, table=table), lacking == whole
             known.add(np.flatnonzero(nothing), NOTHING, f"has {NOTHING}", missing=True)
             n_absent = int(lacking[~nothing].sum())
-        self._check_contiguous(known, rows, starts)
+        self._check_contiguous(known, rows, starts, there)
         add_unread(known, rows)
         out = RowErrors(len(rows))
         while True:  # what is left without the rows that lack a value may have other errors
             stay = out.others
             kept, firsts = rows if len(stay) == len(rows) else rows.taken(stay), kept_starts(starts, stay)
             try:
-                if (known.codes[stay] >= 0).any():
-                    raise InputError("Rows could not be read.")
+                if (known.codes[stay] >= 0).any() or not there[stay].all():
+                    raise InputError("Rows could not be read, or have no id.")
                 node = np.searchsorted(starts, stay[firsts], side="right") - 1
                 nodes, n_normalized = self._nodes(kept, firsts, whole[node])
                 break
@@ -253,7 +262,7 @@ class NodeAssembler:
         rejected = self._count(new, rows, out)
         return Batch(
             nodes, kept.where[firsts], Position(file, row), self.counts, rows.where[out.rows], rejected, rows.fraction,
-            self._edges(rows), None if self.seen is None else self.seen.copy(),
+            self._edges(rows, there), None if self.seen is None else self.seen.copy(),
         )  # fmt: skip
 
     def _count(self, new: Counts, rows: Rows, out: RowErrors) -> tuple[Rejected, ...]:
@@ -265,14 +274,11 @@ class NodeAssembler:
             for row, kind in out.first(lambda name: MAX_LISTED - before.get(name, 0))
         )
 
-    def _edges(self, rows: Rows) -> tuple[str, str] | None:
-        columns = self.reader.columns
-        if columns.layout != "long":
+    def _edges(self, rows: Rows, there: Mask) -> tuple[str, str] | None:
+        known = np.flatnonzero(there)
+        if self.reader.columns.layout != "long" or not len(known):
             return None
-        known = np.flatnonzero(has_ids(rows.table, columns))
-        if not len(known):
-            return None
-        ids = labels(rows.table, columns.ids, known[[0, -1]])
+        ids = labels(rows.table, self.reader.columns.ids, known[[0, -1]])
         return _shown(ids[0]), _shown(ids[1])
 
     def _row_errors(self, kept: Rows, firsts: Integers, stay: Integers, known: RowErrors) -> RowErrors:
@@ -298,8 +304,6 @@ class NodeAssembler:
             degrees = arrays.points[:, j] if name in (options.lonlat or ()) else arrays.points[:0]
             if len(degrees) and not valid_range(name, options.lonlat, self.reader.dtype).holds(degrees):
                 raise InputError(f"{name!r} is not in degrees.")
-        if not has_ids(rows.table, columns).all():
-            raise InputError("An id is missing.")
         arrays = arrays.adjusted(whole, options.missing, options.probabilities)
         nodes, n_normalized = Nodes._counted(*arrays)
         sizes = np.diff(nodes.offsets)
@@ -308,12 +312,12 @@ class NodeAssembler:
             raise InputError(f"{self._where(rows, row)} begins a node {_too_many(options.max_node_rows)}")
         return nodes, n_normalized
 
-    def _check_contiguous(self, errors: RowErrors, rows: Rows, starts: Integers) -> None:
+    def _check_contiguous(self, errors: RowErrors, rows: Rows, starts: Integers, there: Mask) -> None:
         """Raise on a node of a long table that was read before, because half of it is used already; or list it."""
         columns = self.reader.columns
         if columns.layout != "long":
             return
-        named = starts[has_ids(rows.table, columns)[starts]]
+        named = starts[there[starts]]
         self.seen = RecentIds() if self.seen is None else self.seen
         again = named[self.seen.again(labels(rows.table, columns.ids, named))]
         if not len(again):

@@ -19,12 +19,11 @@ import pyarrow as pa
 from probi._parallel import StoppedWaitingError
 from probi._types import Array
 from probi.errors import InputError, StoppedError
-from probi.io.node_assembler import Batch, Counts, Position, check_left_out
+from probi.io.node_assembler import Batch, Counts, Part, Position, check_left_out
 from probi.io.options import DEFAULTS, reading_of
 from probi.io.reader import Reader
 from probi.io.recent_ids import RecentIds
 from probi.io.rows import FILE, Rejected
-from probi.io.splits import Part
 from probi.io.transform import Transform
 from probi.io.write import assignment_columns, assignment_table
 from probi.nodes import Nodes

@@ -27,8 +27,7 @@ from probi.summary.audit import AuditSample, Surroundings
 from probi.summary.buffer import Buffer, Form
 from probi.summary.config import SummaryConfig
 from probi.summary.stream import Seal, ShardKey, State, Stream, Totals
-from probi.tables.convert import list_array, point_array
-from probi.tables.to_arrays import one_chunk
+from probi.tables.to_arrays import list_array, one_chunk, point_array
 from probi.thinning import ThinningTotals
 from probi.validation import (
     LARGEST,

@@ -76,6 +76,15 @@ class Columns:
         return degrees_in(self.features)
 
     @property
+    def degrees_note(self) -> str:
+        """That degrees are not distances, and what to do about it."""
+        lon, lat = self.degrees or ("", "")
+        return (
+            f"{lon} and {lat} are used as plain numbers, but degrees are not distances. probi.geo.to_sphere makes "
+            f"kilometers of an array of longitudes and latitudes, in this order (--lonlat {lon},{lat})."
+        )
+
+    @property
     def used(self) -> list[str]:
         """Columns to read."""
         return [*self.stored_ids, *self.feature_columns, *(name for name in (self.probability, self.weight) if name)]

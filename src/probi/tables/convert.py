@@ -18,9 +18,11 @@ from probi.tables.to_arrays import (
     has_ids,
     id_columns,
     kept_starts,
+    list_array,
     matrix,
     node_starts,
     numbers,
+    point_array,
     without_missing,
 )
 from probi.validation import check_choice, check_missing
@@ -94,18 +96,9 @@ def _warn_of_inferred_roles(columns: Columns) -> None:
     if columns.left_out:
         notes.append("Columns of text and dates, and numbers of realizations, are left out: features=[...] says which")
     if columns.degrees:
-        notes.append(degrees_note(columns))
+        notes.append(columns.degrees_note)
     if notes:
         _notes.warn(f"The table was read as: {columns}. {' '.join(notes)}", InputWarning)
-
-
-def degrees_note(columns: Columns) -> str:
-    """Explain that degrees are not distances, and what to do."""
-    lon, lat = columns.degrees or ("", "")
-    return (
-        f"{lon} and {lat} are used as plain numbers, but degrees are not distances. probi.geo.to_sphere makes "
-        f"kilometers of an array of longitudes and latitudes, in this order (--lonlat {lon},{lat})."
-    )
 
 
 def check_contiguous(ids: Any) -> None:
@@ -178,13 +171,3 @@ def _nested(nodes: "Nodes", names: list[str] | None) -> list[tuple[str, pa.Array
     else:
         columns += [(name, list_array(nodes.offsets, pa.array(nodes.points[:, j]))) for j, name in enumerate(names)]
     return [*columns, ("probability", list_array(nodes.offsets, pa.array(nodes.probabilities)))]
-
-
-def list_array(offsets: Array, values: pa.Array) -> pa.Array:
-    """Lists with the realizations of each node."""
-    return pa.LargeListArray.from_arrays(offsets, values)
-
-
-def point_array(points: Array) -> pa.Array:
-    """Points (n, d) as lists of a fixed size."""
-    return pa.FixedSizeListArray.from_arrays(pa.array(points.reshape(-1)), points.shape[1])

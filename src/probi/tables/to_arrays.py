@@ -1,4 +1,4 @@
-"""From a table with whole nodes to the flat arrays that Nodes is made of."""
+"""Columns of Arrow tables as arrays, and back; whole nodes as the flat arrays that Nodes is made of."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -65,8 +65,8 @@ def _node_weights(weights: Array, starts: Array) -> Array:
     return of_nodes
 
 
-def node_starts(table: pa.Table, columns: Columns) -> Integers:
-    """First row of each node.
+def node_starts(table: pa.Table, columns: Columns, there: Mask | None = None) -> Integers:
+    """First row of each node; ``there`` is what :func:`has_ids` returns, if known.
 
     Rows without an id belong to the node of the rows around them; between two nodes they are a node of their own.
     """
@@ -76,7 +76,7 @@ def node_starts(table: pa.Table, columns: Columns) -> Integers:
         return np.arange(table.num_rows)
     import pyarrow.compute as pc  # takes 40 ms, which numbers in Parquet do without
 
-    there = has_ids(table, columns)
+    there = has_ids(table, columns) if there is None else there
     known = np.flatnonzero(there)
     goes_on = np.ones(max(0, len(known) - 1), bool)  # the same node as in the row with an id before
     for name in columns.ids if len(goes_on) else ():
@@ -374,3 +374,13 @@ def _flatten_nested(table: pa.Table, columns: Columns, dtype: Any) -> NodeArrays
         weights=numbers(table[columns.weight]) if columns.weight else None,
         ids=labels(table, columns.ids) if columns.ids else None,
     )
+
+
+def list_array(offsets: Array, values: pa.Array) -> pa.Array:
+    """Lists with the realizations of each node."""
+    return pa.LargeListArray.from_arrays(offsets, values)
+
+
+def point_array(points: Array) -> pa.Array:
+    """Points (n, d) as lists of a fixed size."""
+    return pa.FixedSizeListArray.from_arrays(pa.array(points.reshape(-1)), points.shape[1])

@@ -24,9 +24,9 @@ from table_files import (
 
 import probi.io
 from probi import InputError
+from probi.engines.engine import cut, without_torn_nodes
 from probi.io.formats import npy
-from probi.io.node_assembler import Position
-from probi.io.splits import Part, cut, without_torn_nodes
+from probi.io.node_assembler import Part, Position
 
 
 def parts_of(inputs, part_bytes=1, **options):

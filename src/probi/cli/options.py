@@ -3,7 +3,7 @@
 import csv
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin, get_type_hints
 
@@ -15,13 +15,12 @@ from probi.errors import InputError
 from probi.io.formats import FORMATS
 from probi.io.options import Options
 from probi.summary.config import SummaryConfig
+from probi.tables import Layout as Layout
 
 if TYPE_CHECKING:
     EngineName = str
 else:
     EngineName = Literal["local", *NAMES]
-
-Layout = Literal["points", "groups", "long", "nested"]
 
 READING = "Reading"
 
@@ -60,37 +59,23 @@ WhichClusters = Annotated[
 # -- options that a command receives together --------------------------------------------------------------------------
 
 
-def _option(kind: Any, help: str, *flags: str, panel: str | None = READING, **more: Any) -> Any:
-    return Annotated[kind, typer.Option(*flags, help=help, rich_help_panel=panel, **more)]
+def _parameter(name: str, default: Any, annotation: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-Probabilities, Missing = Literal["keep", "normalize"], Literal["error", "skip-row", "skip-node", "absent"]
+def _flag(name: str, help: str, *short: str) -> inspect.Parameter:
+    return _parameter(name, False, Annotated[bool, typer.Option(*short, f"--{name}", help=help)])
 
-READING_OPTIONS = {
-    "layout": _option(Layout | None, "Meaning of a row; inferred by default."),
-    "group_size": _option(int | None, "Rows per node, for layout groups."),
-    "features": _option(
-        list[str] | None, "Feature columns: a,b or WAP*; default all numeric columns.", metavar="COLUMNS"
-    ),
-    "id": _option(list[str] | None, "Id columns of nodes: a, or a,b, or none.", metavar="COLUMNS"),
-    "probability": _option(str | None, "Column of probabilities, or none.", metavar="COLUMN"),
-    "weight": _option(str | None, "Column of weights, or none.", metavar="COLUMN"),
-    "probabilities": _option(Probabilities, "keep them, or normalize those of each node to sum to 1."),
-    "id_per_file": _option(bool, "Ids are unique only within a file.", "--id-per-file"),
-    "format": _option(Literal[*FORMATS] | None, "File format; inferred by default."),
-    "delimiter": _option(str | None, "CSV delimiter; inferred by default."),
-    "header": _option(bool | None, "Whether CSV has a header; inferred by default.", "--header/--no-header"),
-    "decimal": _option(str | None, "Decimal sign of CSV: comma or point.", metavar="SIGN"),
-    "scale": _option(str, "Scale features: none, standard, robust, or a JSON file."),
-    "lonlat": _option(str | None, "Columns in degrees; distances are then in km.", metavar="LON,LAT"),
-    "missing": _option(Missing, "How to treat rows with a missing value."),
-    "on_bad": _option(Literal["stop", "skip"], "stop at a bad row, or skip its node."),
-    "max_bad": _option(float, "Largest fraction of rows that may be left out.", metavar="SHARE", min=0, max=1),
-    "gather": _option(bool, "Gather rows of a node that are not contiguous.", "--gather"),
-    "dtype": _option(Literal["float32", "float64"] | None, "Type of coordinates; float32 needs half the memory."),
-    "max_node_rows": _option(int, "Maximum number of rows per node.", min=1),
-}
-TYPES = get_type_hints(SummaryConfig)
+
+def _parameters(config: Any, panel: str, types: dict[str, Any]) -> Iterator[inspect.Parameter]:
+    """Options that the fields of a dataclass describe; ``types`` are those that differ on the command line."""
+    types = get_type_hints(config) | types
+    for each in fields(config):
+        if each.metadata:
+            kind = types[each.name]
+            flags = [f"--{each.name.replace('_', '-')}"] if kind is bool else []  # without --no-...
+            option = typer.Option(*flags, rich_help_panel=panel, **each.metadata)
+            yield _parameter(each.name, each.default, Annotated[kind, option])
 
 
 def _reading(**given: Any) -> Options:
@@ -107,31 +92,14 @@ def _reading(**given: Any) -> Options:
     )
 
 
-def _parameter(name: str, default: Any, annotation: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
+TEXT, TEXTS = str | None, list[str] | None
+TYPED = {"features": TEXTS, "id": TEXTS, "probability": TEXT, "weight": TEXT, "lonlat": TEXT}
 
 # By the parameter of a command: the options in its place, and what makes its value of those that are given.
 GROUPS: dict[str, tuple[list[inspect.Parameter], Callable[..., Any]]] = {
-    "console": (
-        [
-            _parameter("json", False, _option(bool, "Print the result as JSON.", "--json", panel=None)),
-            _parameter("quiet", False, _option(bool, "Only print errors.", "-q", "--quiet", panel=None)),
-        ],
-        Console,
-    ),
-    "summary_options": (
-        [
-            _parameter(each.name, each.default, _option(TYPES[each.name], panel="Summary", **each.metadata))
-            for each in fields(SummaryConfig)
-            if each.metadata
-        ],
-        dict,
-    ),
-    "reading": (
-        [_parameter(name, getattr(Options, name), option) for name, option in READING_OPTIONS.items()],
-        _reading,
-    ),
+    "console": ([_flag("json", "Print the result as JSON."), _flag("quiet", "Only print errors.", "-q")], Console),
+    "summary_options": ([*_parameters(SummaryConfig, "Summary", {})], dict),
+    "reading": ([*_parameters(Options, READING, TYPED | {"format": Literal[*FORMATS] | None})], _reading),
 }
 
 

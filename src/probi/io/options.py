@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from probi.errors import InputError
-from probi.tables import ID_NAMES, Given
+from probi.summary.config import option_field
+from probi.tables import ID_NAMES, Given, Layout
 
 if TYPE_CHECKING:
     from probi.io.reader import Reader
@@ -18,28 +19,40 @@ MAX_BAD = 0.1
 
 @dataclass(frozen=True)
 class Options:
-    """How to read; see :func:`read`."""
+    """How to read; see :func:`read`. The metadata of a field describe its command-line option."""
 
-    layout: str | None = None
-    features: Sequence[str] | None = None
-    id: Given | Sequence[str] = None
-    probability: Given = None
-    weight: Given = None
-    probabilities: str = "keep"
-    group_size: int | None = None
-    format: str | None = None
-    delimiter: str | None = None
-    header: bool | None = None
-    decimal: str | None = None
-    lonlat: tuple[str, str] | None = None
-    scale: str = "none"
-    missing: str = "error"
-    on_bad: str = "stop"
-    max_bad: float = MAX_BAD
-    id_per_file: bool = False
-    gather: bool = False
-    dtype: str | None = None
-    max_node_rows: int = MAX_NODE_ROWS
+    layout: Layout | None = option_field(None, "Meaning of a row; inferred by default.")
+    features: Sequence[str] | None = option_field(
+        None, "Feature columns: a,b or WAP*; default all numeric columns.", metavar="COLUMNS"
+    )
+    id: Given | Sequence[str] = option_field(None, "Id columns of nodes: a, or a,b, or none.", metavar="COLUMNS")
+    probability: Given = option_field(None, "Column of probabilities, or none.", metavar="COLUMN")
+    weight: Given = option_field(None, "Column of weights, or none.", metavar="COLUMN")
+    probabilities: Literal["keep", "normalize"] = option_field(
+        "keep", "keep them, or normalize those of each node to sum to 1."
+    )
+    group_size: int | None = option_field(None, "Rows per node, for layout groups.")
+    format: str | None = option_field(None, "File format; inferred by default.")
+    delimiter: str | None = option_field(None, "CSV delimiter; inferred by default.")
+    header: bool | None = option_field(None, "Whether CSV has a header; inferred by default.")
+    decimal: str | None = option_field(None, "Decimal sign of CSV: comma or point.", metavar="SIGN")
+    lonlat: tuple[str, str] | None = option_field(
+        None, "Columns in degrees; distances are then in km.", metavar="LON,LAT"
+    )
+    scale: str = option_field("none", "Scale features: none, standard, robust, or a JSON file.")
+    missing: Literal["error", "skip-row", "skip-node", "absent"] = option_field(
+        "error", "How to treat rows with a missing value."
+    )
+    on_bad: Literal["stop", "skip"] = option_field("stop", "stop at a bad row, or skip its node.")
+    max_bad: float = option_field(
+        MAX_BAD, "Largest fraction of rows that may be left out.", metavar="SHARE", min=0, max=1
+    )
+    id_per_file: bool = option_field(False, "Ids are unique only within a file.")
+    gather: bool = option_field(False, "Gather rows of a node that are not contiguous.")
+    dtype: Literal["float32", "float64"] | None = option_field(
+        None, "Type of coordinates; float32 needs half the memory."
+    )
+    max_node_rows: int = option_field(MAX_NODE_ROWS, "Maximum number of rows per node.", min=1)
 
     def __post_init__(self) -> None:
         from probi.validation import check_choice, check_missing  # needs NumPy, which the help does without

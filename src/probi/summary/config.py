@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 AUDIT_SIZE = 2500
 
 
-def _option(default: Any, metavar: str, help: str, **limits: int) -> Any:
-    """A field that is an option of the command line."""
-    return field(default=default, metadata={"metavar": metavar, "help": help, **limits})
+def option_field(default: Any, help: str, **more: Any) -> Any:
+    """A field of a dataclass that is an option of the command line: its help, and how typer shows and limits it."""
+    return field(default=default, metadata={"help": help, **more})
 
 
 @dataclass(frozen=True)
@@ -32,18 +32,18 @@ class SummaryConfig:
     """
 
     n_clusters: int
-    size: int | None = _option(
-        None, "NODES", "Nodes in the summary; default 200 per cluster. More nodes are more accurate."
+    size: int | None = option_field(
+        None, "Nodes in the summary; default 200 per cluster. More nodes are more accurate.", metavar="NODES"
     )
-    preset: str = _option("default", "PRESET", "default, paper (PROBI as published) or theory.")
-    seed: int = _option(0, "N", "Seed; the same one gives the same bits.", min=0)
-    shard: int = _option(0, "N", "Number of this part of the data, for probi merge.", min=0)
-    max_realizations: int | None = _option(
-        None, "N", "Thin nodes to at most N realizations on arrival; the standard error includes it.", min=1
+    preset: str = option_field("default", "default, paper (PROBI as published) or theory.", metavar="PRESET")
+    seed: int = option_field(0, "Seed; the same one gives the same bits.", metavar="N", min=0)
+    shard: int = option_field(0, "Number of this part of the data, for probi merge.", metavar="N", min=0)
+    max_realizations: int | None = option_field(
+        None, "Thin nodes to at most N realizations on arrival; the standard error includes it.", metavar="N", min=1
     )
-    epsilon: float | None = _option(None, "SHARE", "With --preset theory: the largest relative error.")
-    delta: float | None = _option(None, "SHARE", "With --preset theory: how often it may be exceeded.")
-    audit_size: int = _option(AUDIT_SIZE, "NODES", "Nodes by which costs are estimated.", min=1)
+    epsilon: float | None = option_field(None, "With --preset theory: the largest relative error.", metavar="SHARE")
+    delta: float | None = option_field(None, "With --preset theory: how often it may be exceeded.", metavar="SHARE")
+    audit_size: int = option_field(AUDIT_SIZE, "Nodes by which costs are estimated.", metavar="NODES", min=1)
 
     # Nodes per leaf at most, and coresets of one level that become one of the next; 0: as in the preset. Coordinates
     # per leaf, at which it ends with fewer nodes (short_leaves); 0: any number, None: as in the preset. Saved in the

@@ -5,6 +5,9 @@ Defined here is what the options of the command line need: its help loads no pya
 
 from typing import Literal
 
+# What a row of a table is.
+Layout = Literal["points", "groups", "long", "nested"]
+
 # The column of a role: its name, False (no column has it), or None (infer it).
 Given = str | Literal[False] | None
 

@@ -4,15 +4,16 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from typing import get_args
 
 import pyarrow as pa
 import pyarrow.types as kind
 
 from probi._notes import counted
 from probi.errors import InputError
-from probi.tables import ID_NAMES, Given
+from probi.tables import ID_NAMES, Given, Layout
 
-LAYOUTS = ("points", "groups", "long", "nested")
+LAYOUTS = get_args(Layout)
 
 # Names, in lower case, from which roles are inferred if the user gives none.
 PROBABILITY_NAMES = ("probability", "probabilities", "prob", "p")

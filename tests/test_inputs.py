@@ -93,7 +93,7 @@ def test_what_is_no_list_of_nodes(X, probabilities, match):
         ([X2, X2[0]], r"X\[1\] must have 2 dimensions"),
         (pd.DataFrame(X2), r"X is a DataFrame: Nodes.from_table\(X\)"),
         (scipy.sparse.csr_matrix(X2), r"sparse csr_matrix. Give X.toarray\(\)"),
-        (probi.Summary(2), "A Summary has no nodes any more"),
+        (probi.Summary(2), "A Summary no longer has its nodes"),
         (7, "Expected Nodes, an array of shape .* not int"),
         ("points.csv", "Expected Nodes, an array of shape .* not str"),
     ],

@@ -41,7 +41,7 @@ class Range(NamedTuple):
 COORDINATES = Range(-LARGEST, LARGEST)
 PROBABILITIES = WEIGHTS = Range(0.0, LARGEST)
 
-# Elements a thread checks at once: they stay in its cache from one look to the next.
+# Elements that a thread checks at a time: they stay in its cache between two checks.
 CHECK_GRAIN = 1 << 16
 
 
@@ -80,8 +80,8 @@ def check_missing(missing: str, probabilities: str) -> None:
     check_choice("missing", missing, MISSING)
     if missing == "absent" and probabilities == "normalize":
         raise InputError(
-            "missing 'absent' and probabilities 'normalize' do not go together: the first takes probability away, the "
-            "second puts it back. Use missing 'skip-row'."
+            "missing 'absent' and probabilities 'normalize' contradict each other: the first takes probability away, "
+            "the second restores it. Use missing 'skip-row'."
         )
 
 
@@ -95,13 +95,13 @@ def frozen(array: Array) -> Array:
     return view
 
 
-# Longer constant arrays are made anew.
+# Longer constant arrays are not shared.
 MAX_SHARED = 1 << 17
 _shared: dict[float, Array] = {}
 
 
 def constant(value: float, n: int) -> Array:
-    """Read-only array of n times the same number; short ones share their memory, which takes no time to write."""
+    """Read-only array of n times the same number; short ones share memory, which is written once."""
     if n > MAX_SHARED:
         return frozen(np.full(n, value))
     shared = _shared.get(value)
@@ -111,7 +111,7 @@ def constant(value: float, n: int) -> Array:
 
 
 def as_array(values: Any, name: str) -> Array:
-    """Return an array of whatever dtype; ragged lists and masked values are refused."""
+    """Return an array of any dtype; ragged lists and masked values are refused."""
     # Not np.ma: that would import it, and whoever has such an array has imported it.
     masked = sys.modules.get("numpy.ma")
     if masked is not None and isinstance(values, masked.MaskedArray) and masked.is_masked(values):
@@ -138,11 +138,11 @@ def as_floats(values: Any, name: str, n_dimensions: int, dtype: Any = None) -> A
 
 
 def check_array_like(X: Any) -> None:
-    """Raise on what is neither an array nor a list, with the call that makes nodes of it."""
+    """Raise unless X is an array or a list; the message names the call that makes nodes of it."""
     name = type(X).__name__
     if hasattr(X, "coreset"):
         raise InputError(
-            f"A {name} has no nodes any more: solve it, ask its evaluate(centers), or take its coreset() as nodes."
+            f"A {name} no longer has its nodes: solve it, call its evaluate(centers), or use its coreset() as nodes."
         )
     if hasattr(X, "columns") or hasattr(X, "schema"):
         raise InputError(
@@ -246,7 +246,7 @@ def largest_magnitude(points: Array) -> float:
 
 
 def _magnitude_of_part(flat: Array, start: int, stop: int) -> Any:
-    # NumPy's own loops, not a kernel: they are as fast, let other threads run, and hand on NaN, which fast
+    # NumPy's own loops, not a kernel: they are as fast, let other threads run, and propagate NaN, which fast
     # floating-point loops may lose.
     part = flat[start:stop]
     return np.maximum(part.max(), -part.min())
@@ -332,9 +332,9 @@ def _sums(probabilities: Array, offsets: Array) -> Array:
             f"{_where(row, offsets)} has a probability of {probabilities[row]}. Probabilities must lie between 0 and 1."
         )
     totals = sums_per_node(probabilities, offsets[:-1])
-    if is_nothing(totals.min()):
-        node = _first(is_nothing(totals))
-        raise InputError(f"Node {node} has total probability {totals[node]:.3g}: it is nowhere. Drop it.")
+    if is_zero(totals.min()):
+        node = _first(is_zero(totals))
+        raise InputError(f"Node {node} has total probability {totals[node]:.3g}: it is always absent. Drop it.")
     return totals
 
 
@@ -345,7 +345,7 @@ def sums_per_node(probabilities: Array, starts: Array) -> Array:
     return np.add.reduceat(probabilities, starts, dtype=np.float64)
 
 
-def is_nothing(totals: Any) -> Any:
+def is_zero(totals: Any) -> Any:
     """Which sums of probabilities are 0, or too small to compute with."""
     return totals <= LEAST_PROBABILITY
 
@@ -437,7 +437,7 @@ def concat_ids(parts: Sequence[Array]) -> Array:
     given = [part for part in parts if len(part)] or list(parts[:1])  # an empty part has no kind
     names = {part.dtype.names for part in given}
     if len(names) > 1:
-        raise InputError("Ids consist of different parts. Give all nodes ids of the same fields.")
+        raise InputError("Ids have different fields. Give all nodes ids with the same fields.")
     for name in names.pop() or (None,):
         columns = given if name is None else [part[name] for part in given]
         kinds = {_kind_of_ids(column): column.dtype for column in columns}
@@ -446,7 +446,7 @@ def concat_ids(parts: Sequence[Array]) -> Array:
             kinds = kinds if np.result_type(*kinds.values()).kind == "f" else {}
         if len(kinds) > 1:
             one, other = list(kinds)[:2]
-            raise InputError(f"There are ids that are {one} and ids that are {other}. Make them the same.")
+            raise InputError(f"Some ids are {one}, others are {other}. Use one kind.")
     return np.concatenate(given)
 
 

@@ -15,7 +15,7 @@ import probi as library
 from probi import Nodes, Summary, expected_cost, solve
 from probi.cli.steps import Results
 from probi.io.formats.base import find_sources, open_file
-from probi.io.options import MEANING, Options, as_before
+from probi.io.options import MEANING, Options, like_run
 from probi.io.transform import Transform
 from probi.solver.solve import contradiction
 from probi.tables.columns import Columns
@@ -374,7 +374,7 @@ def test_rows_are_handled_as_in_the_run_of_the_centers(tmp_path, capsys):
     # Results of older versions do not say it.
     meant = json.loads((out / "result.json").read_text())["reading"]
     old = {name: meant[name] for name in MEANING}
-    assert (as_before(Options(), meant, "out").missing, as_before(Options(), old, "out").missing) == ("absent", "error")
+    assert (like_run(Options(), meant, "out").missing, like_run(Options(), old, "out").missing) == ("absent", "error")
 
 
 def test_a_summary_has_no_centers_yet(summarized, path, tmp_path, capsys):

@@ -185,9 +185,9 @@ def test_sums_of_parts_are_the_sums_of_all(files, tmp_path):
     for found, wanted in zip(sums, expected, strict=True):
         assert found.cost == pytest.approx(wanted.cost, rel=1e-12)
         assert_array_equal(found.counts, wanted.counts)
-        assert (found.n_nodes, found.n_between) == (wanted.n_nodes, wanted.n_between)
-        assert found.n_between > N_SHOWN
-        assert found.between == wanted.between
+        assert (found.n_nodes, found.n_borderline) == (wanted.n_nodes, wanted.n_borderline)
+        assert found.n_borderline > N_SHOWN
+        assert found.borderline == wanted.borderline
 
 
 @pytest.mark.slow

@@ -125,7 +125,7 @@ def test_numbers_that_only_mean_proportions(tmp_path, capsys):
         list(read(path, probabilities="normalize"))
     for options, match in [
         ({"layout": "points"}, "no column of probabilities to normalize"),
-        ({"missing": "absent"}, "do not go together"),
+        ({"missing": "absent"}, "contradict each other"),
     ]:
         with pytest.raises(InputError, match=match):
             read(path, probabilities="normalize", **options)

@@ -34,7 +34,7 @@ def test_sums_for_batches_of_any_size(path, monkeypatch, rows):
     assert tally.n_nodes == 300
     assert_allclose(tally.cost, expected_cost(NODES, CENTERS), rtol=1e-12)
     assert_array_equal(tally.counts, np.bincount(assign(NODES, CENTERS), minlength=3))
-    assert tally.n_between == (ratios() <= 1 + NEARLY).sum() > 0
+    assert tally.n_borderline == (ratios() <= 1 + NEARLY).sum() > 0
 
 
 def test_nodes_between_two_centers_the_closest_calls_first(path, monkeypatch):
@@ -43,7 +43,7 @@ def test_nodes_between_two_centers_the_closest_calls_first(path, monkeypatch):
     monkeypatch.setattr(second_pass, "NEARLY", 0.2)
     (tally,) = assign_all(probi.io.read(path, layout="long"), [CENTERS])
     order = np.argsort(ratios(), kind="stable")[:4]
-    found = tally.between
+    found = tally.borderline
     assert [entry.node for entry in found] == [str(NODES.ids[i]) for i in order]
     distances = expected_distances(NODES, CENTERS) / NODES.total_probabilities[:, None]
     for entry, i in zip(found, order, strict=True):
@@ -56,21 +56,21 @@ def test_nodes_between_two_centers_the_closest_calls_first(path, monkeypatch):
 def test_as_many_as_can_be_shown_and_no_more(tmp_path):
     path = write(tmp_path / "x.parquet", {"x": np.zeros(100)})
     (tally,) = assign_all(probi.io.read(path), [np.array([[-1.0], [1.0]])])
-    assert tally.n_between == 100
-    assert [entry.node for entry in tally.between] == [f"row {i + 1}" for i in range(N_SHOWN)]
+    assert tally.n_borderline == 100
+    assert [entry.node for entry in tally.borderline] == [f"row {i + 1}" for i in range(N_SHOWN)]
 
 
 def test_a_node_at_two_centers_at_once(tmp_path):
     path = write(tmp_path / "x.parquet", {"x": [0.0, 5.0]})
     (tally,) = assign_all(probi.io.read(path), [np.array([[0.0], [0.0]])])
-    assert [(entry.node, entry.ratio) for entry in tally.between] == [("row 1", 1.0), ("row 2", 1.0)]
+    assert [(entry.node, entry.ratio) for entry in tally.borderline] == [("row 1", 1.0), ("row 2", 1.0)]
 
 
 def test_one_center_has_no_next_one(path):
     (tally,) = assign_all(probi.io.read(path, layout="long"), [CENTERS[:1]])
     assert tally.counts.tolist() == [300]
-    assert tally.n_between == 0
-    assert tally.between == []
+    assert tally.n_borderline == 0
+    assert tally.borderline == []
 
 
 @pytest.mark.parametrize(("n_files", "ids", "names"), [
@@ -87,4 +87,4 @@ def test_what_nodes_are_called(tmp_path, monkeypatch, n_files, ids, names):
     options = {"group_size": 2, "features": ["x"]} if ids is None else {"layout": "long", "id": ids, "features": ["x"]}
     files = [f"{name}.parquet" for name in "ab"[:n_files]]
     (tally,) = assign_all(probi.io.read(files, **options), [np.array([[-1.0], [1.0]])])
-    assert [entry.node for entry in tally.between] == names
+    assert [entry.node for entry in tally.borderline] == names

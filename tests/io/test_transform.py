@@ -100,7 +100,7 @@ def test_as_plain_values_and_back(space):
     "values", [None, [], {}, {"features": 1}, {"features": ["x"], "scale": ["a"]}, {"features": ["x"], "lonlat": [1]}]
 )
 def test_what_describes_no_space(values):
-    with pytest.raises(InputError, match="does not describe a space"):
+    with pytest.raises(InputError, match="Not a valid transform"):
         Transform.from_json(values)
 
 

@@ -192,7 +192,7 @@ def test_columns_to_read():
         ({"x": F}, None, {"group_size": 0}, "group_size must be at least 1, got 0"),
         ({"x": F}, "long", {"group_size": 3}, "group size of 3 was given, but the layout is 'long'"),
         ({"x": F}, "groups", {}, "How many rows make a node"),
-        ({"x": F}, "long", {}, "Which column says to which node"),
+        ({"x": F}, "long", {}, "Which column has the id of the node"),
         ({"x": F, "y": F}, None, {"features": ["z"]}, "no column 'z'. The columns are x, y"),
         ({"x": F, "y": F}, None, {"features": ["z*"]}, r"no column 'z\*'"),
         ({"x": F}, None, {"id": "who"}, "no column 'who'"),
@@ -246,7 +246,7 @@ def test_numbers_of_draws_are_no_features(name):
 @pytest.mark.parametrize("options", [{}, {"layout": "points"}, {"group_size": 2}])
 def test_whole_numbers_that_tell_nodes_apart_are_asked_about(name, options):
     columns = {name: N, "mu": F, "sigma": F}
-    with pytest.raises(InputError, match=rf"Does '{name}' say to .* id='{name}' \(--id {name}\), or id=False"):
+    with pytest.raises(InputError, match=rf"Is '{name}' the id of .* id='{name}' \(--id {name}\), or id=False"):
         choose(columns, **options)
     assert choose(columns, **options, id=name).features == ("mu", "sigma")
     assert choose(columns, **options, id=False).features == (name, "mu", "sigma")

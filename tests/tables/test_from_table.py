@@ -328,7 +328,7 @@ def test_what_lacks_a_value_as_in_files(tmp_path, layout, missing, p):
 def test_words_for_missing_values():
     for missing, probabilities, match in [
         ("skip", "keep", "must be one of error, skip-row, skip-node, absent"),
-        ("absent", "normalize", "do not go together"),
+        ("absent", "normalize", "contradict each other"),
     ]:
         with pytest.raises(InputError, match=match):
             Nodes.from_table(pa.table(LACKING), "long", missing=missing, probabilities=probabilities)

@@ -17,7 +17,7 @@ from probi._system import peak_megabytes, versions
 from probi.cli.console import Console, Interrupts, print_json, print_table
 from probi.errors import InputError, StoppedError
 from probi.io.node_assembler import MAX_LISTED, Batch, Counts, by_kind, check_left_out
-from probi.io.options import Options, as_before, check_as_before
+from probi.io.options import Options, check_like_run, like_run
 from probi.io.passes import Checkpoint, Tally, assign_all, summarize
 from probi.io.reader import Reader
 from probi.io.transform import Transform
@@ -99,12 +99,12 @@ def open_reader(
     console: Console, files: list[str], reading: Options, before: Mapping[str, Any] | None = None, results: Any = None
 ) -> Reader:
     """Open files, and report how they are read; if given, as ``before`` by the run of a results folder."""
-    reading = as_before(reading, before, str(results))
+    reading = like_run(reading, before, str(results))
     reader = Reader(files, reading)
     console.say(f"{_name(reader)}: {reader.columns}.")
     if reading.features is None and reading.lonlat is None and reader.columns.degrees:
         console.say(f"Note: {reader.columns.degrees_note}")
-    check_as_before(reader, before, str(results))
+    check_like_run(reader, before, str(results))
     return reader
 
 
@@ -414,8 +414,8 @@ def write_run_report(results: Results, path: Path) -> None:
     second_pass: dict[str, Any] = {}
     if results.tallies:
         tally = results.tallies[-1]
-        borderline = [Borderline(*between[2:]) for between in tally.between]  # without what they are sorted by
-        second_pass = {"borderline": borderline, "n_borderline": tally.n_between, "counts": tally.counts}
+        borderline = [Borderline(*node[2:]) for node in tally.borderline]  # without what they are sorted by
+        second_pass = {"borderline": borderline, "n_borderline": tally.n_borderline, "counts": tally.counts}
     fewest, most = (len(results.results[i].centers) for i in (0, -1))
     clusters = counted(most, "cluster") if fewest == most else f"{fewest} to {most} clusters"
     names = [Path(name).name for name in results.sources]

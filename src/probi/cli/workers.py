@@ -13,7 +13,7 @@ from probi.cli.steps import check_counts
 from probi.engines.engine import Engine, Files, OnPart
 from probi.engines.tasks import Summarize, unpack_part
 from probi.io.node_assembler import Counts
-from probi.io.passes import Rejects, Tally
+from probi.io.passes import RejectedFile, Tally
 from probi.io.reader import Reader
 from probi.io.write import assignment_file
 from probi.summary import Summary
@@ -48,7 +48,7 @@ class Workers:
         self.interrupts.check()
         summary, stats = unpack_part(data)
         if rejects is not None:
-            with Rejects(rejects) as file:
+            with RejectedFile(rejects) as file:
                 file.write(stats.rejected)
         check_counts(self.console, self.reader, stats.counts, rejects)
         return summary, stats.counts

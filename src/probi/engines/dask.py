@@ -41,7 +41,7 @@ from probi.io.options import Options
 from probi.nodes import Nodes
 from probi.objective import assign as nearest
 from probi.summary import Summary
-from probi.tables.to_arrays import in_order_of_ids
+from probi.tables.to_arrays import sorted_by_id
 from probi.validation import check_count
 
 try:
@@ -371,7 +371,7 @@ def _run_on_frame(how: Frame, task: Task, number: int, frames: Sequence[Any]) ->
     def tables() -> Iterator[pa.Table]:
         table = pa.concat_tables(map(_table, frames), promote_options="permissive")
         columns = how.known.columns
-        yield in_order_of_ids(table, columns) if columns.layout == "long" else table
+        yield sorted_by_id(table, columns) if columns.layout == "long" else table
 
     return how.run(task, number, tables())
 

@@ -23,13 +23,13 @@ from probi.io.node_assembler import Batch, Counts, NodeAssembler, Part, Position
 from probi.io.options import Options
 from probi.io.passes import Tally
 from probi.io.reader import Reader, ReaderInfo
-from probi.io.rows import FILE, Rows, joined
+from probi.io.rows import FILE, Rows, concat_rows
 from probi.io.transform import N_ESTIMATED, SCALES, Transform
 from probi.objective import assign as nearest
 from probi.summary import Summary
 from probi.summary.config import SummaryConfig
 from probi.tables.columns import Columns
-from probi.tables.to_arrays import has_ids, in_order_of_ids, node_starts
+from probi.tables.to_arrays import has_ids, node_starts, sorted_by_id
 from probi.validation import check_count
 
 # Parts assigned at a time: this process holds their tables.
@@ -277,7 +277,7 @@ def _first_node(reader: Reader, ids: Columns, start: Position, boundary: Positio
     """Where the first node at or after a boundary begins; None if no row from start to boundary has an id."""
     rows: Rows | None = None
     for more in NodeAssembler(reader, start, Counts()).rows(ids, start):
-        rows = more if rows is None else joined([rows, more])
+        rows = more if rows is None else concat_rows([rows, more])
         first = np.searchsorted(rows.where, boundary.file * FILE + boundary.row)
         known = has_ids(rows.table, ids)
         if start < boundary and first > 0 and not known[:first].any():
@@ -311,7 +311,7 @@ class Frame(NamedTuple):
             )
         reader = Reader([Source(None, "tables", "the table", [first])], options)
         if reader.columns.layout == "long":  # rows of a node may be anywhere
-            reader = Reader([Source(None, "tables", "the table", [in_order_of_ids(first, reader.columns)])], options)
+            reader = Reader([Source(None, "tables", "the table", [sorted_by_id(first, reader.columns)])], options)
         return cls(options, _in_space(reader, space).known())
 
     def empty(self, task: Assign) -> pa.Table:

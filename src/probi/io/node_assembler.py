@@ -16,7 +16,7 @@ from probi.errors import InputError
 from probi.io.formats.base import COORDINATES, load_format
 from probi.io.options import Options
 from probi.io.recent_ids import RecentIds
-from probi.io.rows import FILE, Rejected, RowErrors, Rows, add_unread, find_row_errors, joined, valid_range
+from probi.io.rows import FILE, Rejected, RowErrors, Rows, add_unread, concat_rows, find_row_errors, valid_range
 from probi.nodes import Nodes
 from probi.tables.columns import Columns, kind_of
 from probi.tables.to_arrays import (
@@ -68,13 +68,13 @@ class Counts:
     incomplete: int = 0  # last rows of a file, too few for a group
     left_out: dict[str, int] = field(default_factory=dict)  # rows that are in no node, by what is wrong with them
     normalized: int = 0  # nodes whose probabilities were divided by their sum, which rounding had put above 1
-    absent: int = 0  # realizations in lists that lack a value and are not there, with missing="absent"
+    absent: int = 0  # realizations in lists that lack a value and count as absent, with missing="absent"
 
     def __add__(self, other: Counts) -> Counts:
         left_out = Counter(self.left_out) + Counter(other.left_out)
         names = [entry.name for entry in fields(self) if entry.name != "left_out"]
         sums = {name: getattr(self, name) + getattr(other, name) for name in names}
-        return Counts(**sums, left_out=dict(sorted(left_out.items())))  # in an order that is that of any batches
+        return Counts(**sums, left_out=dict(sorted(left_out.items())))  # the same order for any batches
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class NodeAssembler:
     def __post_init__(self) -> None:
         self._names = [str(source) for source in self.reader.sources]
         self._id_types: dict[str, str] = {}
-        # A part may begin with another file than the first. The types of text are settled while it is read.
+        # A part may begin with a later file. Types of text files are known only while they are read.
         if not load_format(self.reader.sources[0].format).is_text:
             self._check_types(self.reader.schema, 0)
 
@@ -150,14 +150,14 @@ class NodeAssembler:
         if self.reader.options.gather and columns.layout == "long":
             parts = list(self.rows(columns, Position()))
             if parts:
-                yield from self._gathered(joined(parts), self.start.row)
+                yield from self._gathered(concat_rows(parts), self.start.row)
             return
         finish = self._incomplete if columns.layout == "groups" else self._batch
         waiting: list[Rows] = []
         for new in self.rows(columns, self.start):
             if waiting and columns.layout == "groups" and waiting[0].file != new.file:
                 yield finish(waiting.pop())
-            rows = joined([*waiting, new])
+            rows = concat_rows([*waiting, new])
             end = self._end_of_whole_nodes(rows)
             if end:
                 yield self._batch(rows.cut(0, end))
@@ -198,14 +198,14 @@ class NodeAssembler:
             return len(rows) - len(rows) % (columns.group_size or 1)
         if columns.layout != "long":
             return len(rows)
-        there = has_ids(rows.table, columns)
-        known = np.flatnonzero(there)
-        if not len(known):
+        has_id = has_ids(rows.table, columns)
+        with_id = np.flatnonzero(has_id)
+        if not len(with_id):
             return len(rows)
-        starts = node_starts(rows.table, columns, there)
+        starts = node_starts(rows.table, columns, has_id)
         # The node of the last row with an id may continue, also after rows without one.
-        end = int(starts[np.searchsorted(starts, known[-1], side="right") - 1])
-        if known[-1] - end >= max_rows:
+        end = int(starts[np.searchsorted(starts, with_id[-1], side="right") - 1])
+        if with_id[-1] - end >= max_rows:
             raise InputError(f"{self._where(rows, end)} begins a node {_too_many(max_rows)}")
         return end if len(rows) - end <= max_rows else len(rows)
 
@@ -215,7 +215,7 @@ class NodeAssembler:
         first = first_rows(rows.table, columns.ids)
         elsewhere = rows.where // FILE != rows.where[first] // FILE
         self.reader.n_across_files = len(np.unique(first[elsewhere]))
-        rows = rows.taken(np.argsort(first, kind="stable"))
+        rows = rows.take(np.argsort(first, kind="stable"))
         starts = np.append(node_starts(rows.table, columns), len(rows))
         step = max(1, COORDINATES // len(columns.features))
         while start < len(rows):
@@ -227,26 +227,26 @@ class NodeAssembler:
 
     def _batch(self, rows: Rows) -> Batch:
         """Make nodes of rows; leave out rows with errors where the options allow it."""
-        there = has_ids(rows.table, self.reader.columns)
-        starts = node_starts(rows.table, self.reader.columns, there)
-        whole, n_absent = np.diff(np.append(starts, len(rows))), 0
+        has_id = has_ids(rows.table, self.reader.columns)
+        starts = node_starts(rows.table, self.reader.columns, has_id)
+        n_original, n_absent = np.diff(np.append(starts, len(rows))), 0
         known = RowErrors(len(rows))
         if self.reader.options.missing == "absent" and self.reader.columns.layout == "nested":
-            table, whole, lacking = without_missing(rows.table, self.reader.columns)
-            rows, nothing = replace(rows, table=table), lacking == whole
+            table, n_original, lacking = without_missing(rows.table, self.reader.columns)
+            rows, nothing = replace(rows, table=table), lacking == n_original
             known.add(np.flatnonzero(nothing), NOTHING, f"has {NOTHING}", missing=True)
             n_absent = int(lacking[~nothing].sum())
-        self._check_contiguous(known, rows, starts, there)
+        self._check_contiguous(known, rows, starts, has_id)
         add_unread(known, rows)
         out = RowErrors(len(rows))
-        while True:  # what is left without the rows that lack a value may have other errors
-            stay = out.others
-            kept, firsts = rows if len(stay) == len(rows) else rows.taken(stay), kept_starts(starts, stay)
+        while True:  # without the rows that lack a value, the others may have other errors
+            stay = out.good_rows
+            kept, firsts = rows if len(stay) == len(rows) else rows.take(stay), kept_starts(starts, stay)
             try:
-                if (known.codes[stay] >= 0).any() or not there[stay].all():
+                if (known.codes[stay] >= 0).any() or not has_id[stay].all():
                     raise InputError("Rows could not be read, or have no id.")
                 node = np.searchsorted(starts, stay[firsts], side="right") - 1
-                nodes, n_normalized = self._nodes(kept, firsts, whole[node])
+                nodes, n_normalized = self._nodes(kept, firsts, n_original[node])
                 break
             except (InputError, pa.ArrowException) as error:
                 errors = self._row_errors(kept, firsts, stay, known)
@@ -262,7 +262,7 @@ class NodeAssembler:
         rejected = self._count(new, rows, out)
         return Batch(
             nodes, kept.where[firsts], Position(file, row), self.counts, rows.where[out.rows], rejected, rows.fraction,
-            self._edges(rows, there), None if self.seen is None else self.seen.copy(),
+            self._edges(rows, has_id), None if self.seen is None else self.seen.copy(),
         )  # fmt: skip
 
     def _count(self, new: Counts, rows: Rows, out: RowErrors) -> tuple[Rejected, ...]:
@@ -274,11 +274,11 @@ class NodeAssembler:
             for row, kind in out.first(lambda name: MAX_LISTED - before.get(name, 0))
         )
 
-    def _edges(self, rows: Rows, there: Mask) -> tuple[str, str] | None:
-        known = np.flatnonzero(there)
-        if self.reader.columns.layout != "long" or not len(known):
+    def _edges(self, rows: Rows, has_id: Mask) -> tuple[str, str] | None:
+        with_id = np.flatnonzero(has_id)
+        if self.reader.columns.layout != "long" or not len(with_id):
             return None
-        ids = labels(rows.table, self.reader.columns.ids, known[[0, -1]])
+        ids = labels(rows.table, self.reader.columns.ids, with_id[[0, -1]])
         return _shown(ids[0]), _shown(ids[1])
 
     def _row_errors(self, kept: Rows, firsts: Integers, stay: Integers, known: RowErrors) -> RowErrors:
@@ -293,10 +293,10 @@ class NodeAssembler:
         errors.put(unread, known.codes[unread], known.kinds)
         return errors
 
-    def _nodes(self, rows: Rows, starts: Integers, whole: Integers) -> tuple[Nodes, int]:
+    def _nodes(self, rows: Rows, starts: Integers, n_original: Integers) -> tuple[Nodes, int]:
         """Make nodes; also return how many had probabilities that rounding had put above 1.
 
-        ``whole`` are the numbers of realizations that the nodes had before some were left out.
+        ``n_original`` are the numbers of realizations that the nodes had before some were left out.
         """
         options, columns = self.reader.options, self.reader.columns
         arrays = flatten(rows.table, columns, self.reader.dtype, starts)
@@ -304,7 +304,7 @@ class NodeAssembler:
             degrees = arrays.points[:, j] if name in (options.lonlat or ()) else arrays.points[:0]
             if len(degrees) and not valid_range(name, options.lonlat, self.reader.dtype).holds(degrees):
                 raise InputError(f"{name!r} is not in degrees.")
-        arrays = arrays.adjusted(whole, options.missing, options.probabilities)
+        arrays = arrays.adjusted(n_original, options.missing, options.probabilities)
         nodes, n_normalized = Nodes._counted(*arrays)
         sizes = np.diff(nodes.offsets)
         if len(sizes) and sizes.max() > options.max_node_rows:
@@ -312,14 +312,14 @@ class NodeAssembler:
             raise InputError(f"{self._where(rows, row)} begins a node {_too_many(options.max_node_rows)}")
         return nodes, n_normalized
 
-    def _check_contiguous(self, errors: RowErrors, rows: Rows, starts: Integers, there: Mask) -> None:
-        """Raise on a node of a long table that was read before, because half of it is used already; or list it."""
+    def _check_contiguous(self, errors: RowErrors, rows: Rows, starts: Integers, has_id: Mask) -> None:
+        """Raise if a node of a long table was read before, because a part of it is already in use; or list its rows."""
         columns = self.reader.columns
         if columns.layout != "long":
             return
-        named = starts[there[starts]]
+        named = starts[has_id[starts]]
         self.seen = RecentIds() if self.seen is None else self.seen
-        again = named[self.seen.again(labels(rows.table, columns.ids, named))]
+        again = named[self.seen.seen_before(labels(rows.table, columns.ids, named))]
         if not len(again):
             return
         sentence = "is not contiguous with the other rows of its node"

@@ -97,26 +97,26 @@ def reading_of(reader: "Reader") -> dict[str, Any]:
     }
 
 
-def as_before(options: Options, before: Mapping[str, Any] | None, name: str) -> Options:
+def like_run(options: Options, before: Mapping[str, Any] | None, name: str) -> Options:
     """Options completed by how a run read its files; one that contradicts it is an error.
 
-    ``name`` is that of its results. None is known of a run before: nothing is added.
+    ``name`` is that of its results. If ``before`` is None, there is no such run, and the options are returned.
     """
     if before is None:
         return options
     try:
-        # Results of older versions do not say what was done with rows.
+        # Results of older versions do not record how rows were handled.
         handling = {option: before.get(option, DEFAULTS[option]) for option in HANDLING}
         before = {option: before[option] for option in MEANING}
     except (AttributeError, KeyError, TypeError):
-        raise InputError(f"{name} does not say how its run read its files.") from None
+        raise InputError(f"{name} does not record how its run read its files.") from None
     # None: not given, because it has its default.
     given: dict[str, Any] = {
         option: value if (value := getattr(options, option)) != DEFAULTS[option] else None for option in MEANING
     }
     for option, value in given.items():
-        # Features may be patterns, and are compared once the columns are known. Where rows do not share it, an id is
-        # only a name.
+        # Features may be patterns: they are compared once the columns are known. Ids matter only where rows of a node
+        # share one.
         if value is None or option == "features" or (option == "id" and before["layout"] != "long"):
             continue
         if _listed(value or None) != _listed(before[option]):
@@ -140,8 +140,8 @@ def as_before(options: Options, before: Mapping[str, Any] | None, name: str) -> 
     return replace(options, **filled, **handling)
 
 
-def check_as_before(reader: "Reader", before: Mapping[str, Any] | None, name: str) -> None:
-    """Raise if the columns of a reader have other roles than in the run before."""
+def check_like_run(reader: "Reader", before: Mapping[str, Any] | None, name: str) -> None:
+    """Raise if the columns of a reader have other roles than in the earlier run."""
     if before is None:
         return
     for option, value in reading_of(reader).items():

@@ -1,4 +1,4 @@
-"""The two passes over files, and what a stopped one resumes from.
+"""The two passes over files, and the checkpoints from which a stopped pass resumes.
 
 The first pass summarizes all nodes. The second assigns each, sums exactly, and lists nodes between clusters.
 """
@@ -37,7 +37,7 @@ EDGE = 1 << 20
 
 
 @dataclass(frozen=True)
-class Saved:
+class CheckpointState:
     """What a checkpoint holds."""
 
     summary: Summary
@@ -73,7 +73,7 @@ class Checkpoint:
         ]
         self._n_saved = 0
 
-    def load(self) -> Saved | None:
+    def load(self) -> CheckpointState | None:
         """Load the state; None if there is no checkpoint yet; a checkpoint of another run is an error."""
         if not self.path.exists():
             return None
@@ -87,7 +87,7 @@ class Checkpoint:
         try:
             self._check_same(state)
             self._n_saved = state["counts"]["nodes"]
-            return Saved(
+            return CheckpointState(
                 summary,
                 Position(*state["position"]),
                 Counts(**state["counts"]),
@@ -128,7 +128,7 @@ class Checkpoint:
         """Whether enough nodes have been read since the last one."""
         return counts.nodes - self._n_saved >= self.every
 
-    def save(self, state: Saved) -> None:
+    def save(self, state: CheckpointState) -> None:
         """Replace the file."""
         saved = state.summary.__copy__()
         saved.about["checkpoint"] = {
@@ -190,7 +190,7 @@ def _identity(reader: Reader, file: int) -> dict[str, Any]:
 # -- rejected.csv -----------------------------------------------------------------------------------------------------
 
 
-class Rejects:
+class RejectedFile:
     """Appends rows to a file, which is created with the first row: clean input leaves none.
 
     ``size`` is the length so far. A file of another run is replaced; after a stop it is cut to the size that it had
@@ -252,18 +252,18 @@ def summarize(
 ) -> tuple[Summary, Counts]:
     """Read everything into a summary, or into that of a checkpoint; return it and the counts.
 
-    The space, and what the columns mean, are left in ``summary.about``. ``is_stopped`` is asked after each batch; if it
-    says so, a checkpoint is written and StoppedError is raised. Only the ``part`` is read, if one is given.
+    ``summary.about`` then has the space and the roles of the columns. ``is_stopped`` is called after each batch; if it
+    returns True, a checkpoint is written and StoppedError is raised. If a ``part`` is given, only that is read.
     """
     saved = checkpoint.load() if checkpoint is not None else None
-    state = saved or Saved(summary, part.start if part else Position(), Counts(), reader.space, 0)
+    state = saved or CheckpointState(summary, part.start if part else Position(), Counts(), reader.space, 0)
     summary = state.summary
     rejected_size = 0 if rejects is None else _rejected_size(rejects, state)
     if saved is not None:
         reader.resume_with(saved.space, saved.seen)
         on_resume(saved.counts)
     with contextlib.ExitStack() as stack:
-        rejected = None if rejects is None else stack.enter_context(Rejects(rejects, rejected_size))
+        rejected = None if rejects is None else stack.enter_context(RejectedFile(rejects, rejected_size))
         batches = reader.batches(state.position, state.counts, is_stopped, part.stop if part else None)
         stack.callback(batches.close)  # type: ignore[attr-defined]
 
@@ -298,7 +298,7 @@ def summarize(
     return summary, state.counts
 
 
-def _rejected_size(rejects: Path, saved: Saved) -> int:
+def _rejected_size(rejects: Path, saved: CheckpointState) -> int:
     """Size of the file of rejected rows at the checkpoint; an error if those rows are gone."""
     if saved.rejected_size is None:
         if saved.counts.rows > saved.counts.used:
@@ -316,7 +316,7 @@ NEARLY = 0.05
 N_SHOWN = 20
 
 
-class Between(NamedTuple):
+class BorderlineNode(NamedTuple):
     """A node between two clusters; the nearest to a tie sorts first."""
 
     ratio: float
@@ -335,8 +335,8 @@ class Tally:
     centers: Array
     cost: float = 0.0
     counts: Array = field(init=False)
-    n_between: int = 0
-    between: list[Between] = field(default_factory=list)  # the nearest to a tie, in order
+    n_borderline: int = 0
+    borderline: list[BorderlineNode] = field(default_factory=list)  # the nearest to a tie, in order
     n_nodes: int = 0
 
     def __post_init__(self) -> None:
@@ -348,35 +348,35 @@ class Tally:
         self.cost += total_cost(nodes, nearest.distances)
         self.counts += np.bincount(nearest.labels, minlength=len(self.centers))
         if len(self.centers) > 1:
-            self._add_between(names, nearest)
+            self._add_borderline(names, nearest)
         self.n_nodes += len(nodes)
         columns = [name for name, _ in assignment_columns(len(self.centers), suffix)]
         values: list[Any] = list(nearest)
         return dict(zip(columns, values, strict=False))
 
-    def _add_between(self, names: Callable[[int], str], two_nearest: TwoNearest) -> None:
+    def _add_borderline(self, names: Callable[[int], str], two_nearest: TwoNearest) -> None:
         nearest, own, other, to_other = two_nearest
         near = np.flatnonzero(to_other <= (1.0 + NEARLY) * own)
-        self.n_between += len(near)
+        self.n_borderline += len(near)
         with np.errstate(invalid="ignore"):
             ratios = np.where(own[near] > 0, to_other[near] / own[near], 1.0)
         order = np.argsort(ratios, kind="stable")[:N_SHOWN]
         self._keep_nearest(
-            Between(
+            BorderlineNode(
                 ratio, self.n_nodes + i, names(i), int(nearest[i]), float(own[i]), int(other[i]), float(to_other[i])
             )
             for i, ratio in zip(near[order].tolist(), ratios[order].tolist(), strict=True)
         )
 
-    def _keep_nearest(self, entries: Iterable[Between]) -> None:
-        self.between = sorted([*self.between, *entries])[:N_SHOWN]
+    def _keep_nearest(self, entries: Iterable[BorderlineNode]) -> None:
+        self.borderline = sorted([*self.borderline, *entries])[:N_SHOWN]
 
     def add(self, other: "Tally") -> None:
         """Add the sums of the nodes that come next."""
-        self._keep_nearest(entry._replace(order=entry.order + self.n_nodes) for entry in other.between)
+        self._keep_nearest(entry._replace(order=entry.order + self.n_nodes) for entry in other.borderline)
         self.cost += other.cost
         self.counts += other.counts
-        self.n_between += other.n_between
+        self.n_borderline += other.n_borderline
         self.n_nodes += other.n_nodes
 
 

@@ -62,7 +62,7 @@ def read(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], **op
         delimiter : str, default=None
             Of CSV. None: the most frequent candidate in the first line.
         header : bool, default=None
-            Whether the first line of CSV holds names. None: if not all of it are numbers.
+            Whether the first line of CSV holds names. None: unless all its cells are numbers.
         decimal : {".", ","}, default=None
             Decimal sign of CSV. None: a point.
         lonlat : (str, str), default=None
@@ -72,13 +72,14 @@ def read(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], **op
             first 100,000 realizations; or by the scales in a JSON file.
         missing : {"error", "skip-row", "skip-node", "absent"}, default="error"
             What to do with rows that lack a value: "skip-row" leaves out the row, "skip-node" its node. "absent" leaves
-            out the realization and its probability: with 9 of 10 equally likely ones the node is there with 0.9.
+            out the realization and its probability: with 9 of 10 equally likely ones, the node is present with
+            probability 0.9.
         on_bad : {"stop", "skip"}, default="stop"
             What to do with rows that cannot be used; "skip" leaves out their nodes. Rows of a node that are not
             contiguous always raise an error.
         max_bad : float, default=0.1
-            Largest share of rows that may be left out. It is known at the end only: iterating raises an error after the
-            last batch if there were more, and what was made of the batches should not be used then.
+            Largest share of rows that may be left out. The share is known only at the end: if it is larger, iterating
+            raises an error after the last batch, and results computed from the batches should be discarded.
         gather : bool, default=False
             Gather rows of a node that are not contiguous, in memory.
         dtype : {"float32", "float64"}, default=None
@@ -89,7 +90,7 @@ def read(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], **op
     Returns
     -------
     Reader
-        An iterable of :class:`~probi.Nodes`; columns and types are known, nothing else has been read.
+        An iterable of :class:`~probi.Nodes`. Only the first rows have been read, to infer columns and types.
 
     Examples
     --------
@@ -128,7 +129,8 @@ class Reader:
     space : Transform
         From features to coordinates and back; its scales are known after the first batch.
     counts : Counts
-        What became of the rows that were iterated over: ``counts.left_out`` says how many are in no node, and why.
+        What became of the rows that were iterated over: ``counts.left_out`` has the number of rows in no node, by
+        reason.
 
     Examples
     --------
@@ -175,7 +177,7 @@ class Reader:
         self._sizes = [source.size for source in self.sources]
 
     def known(self) -> ReaderInfo:
-        """What another reader of these files needs; the start is read where scales are estimated from it.
+        """What another reader of these files needs; reads the start of the data if scales must be estimated.
 
         :meta private:
         """
@@ -293,7 +295,7 @@ class Reader:
         counts : Counts, default=None
             What became of the rows before it: ``batch.counts``.
         is_stopped : callable, default never
-            Called now and then: whether to stop.
+            Called from time to time; returns whether to stop.
         stop : Position, default=None
             Where to end; a node must begin there. None: at the end of the last file.
         list_scattered : bool, default=False
@@ -302,7 +304,7 @@ class Reader:
         Returns
         -------
         iterator of Batch
-            At least one, so that the counts are known where no row could be used.
+            At least one, so that the counts are known even if no row could be used.
 
         Examples
         --------
@@ -332,7 +334,7 @@ class Reader:
             for file in np.unique(files).tolist():
                 seen = seen if file == before else RecentIds()  # another file may count from the start again
                 ids = cast(Any, batch.nodes.ids)[files == file]
-                if (again := seen.again(ids)).any():
+                if (again := seen.seen_before(ids)).any():
                     value = ids[again].tolist()[0]
                     with naming_errors(self.sources[file]):
                         raise repeated_id(value if isinstance(value, tuple) else [value])

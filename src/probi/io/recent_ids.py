@@ -45,20 +45,20 @@ class RecentIds:
         hashes = _mixed(np.concatenate(self._runs).view(np.uint64))
         return np.sort(np.partition(hashes, n)[:n] if len(hashes) > n else hashes).tolist()  # type: ignore[no-any-return]
 
-    def again(self, ids: Array) -> Mask:
+    def seen_before(self, ids: Array) -> Mask:
         """Return which of these ids were seen before, or are duplicates; then remember them."""
         if not len(ids):
             return np.zeros(0, bool)
         keys = _hashes(ids)
-        back = np.zeros(len(keys), bool)
+        repeated = np.zeros(len(keys), bool)
         for run in self._runs:
             at = np.searchsorted(run, keys)
-            back |= run[np.minimum(at, len(run) - 1)] == keys
+            repeated |= run[np.minimum(at, len(run) - 1)] == keys
         order = np.argsort(keys, kind="stable")
         ordered = keys[order]
-        back[order[1:][ordered[1:] == ordered[:-1]]] = True
+        repeated[order[1:][ordered[1:] == ordered[:-1]]] = True
         self._remember(ordered)
-        return back
+        return repeated
 
     def _remember(self, run: Integers) -> None:
         # Runs stay below a quarter of the capacity, so that not everything is forgotten at once.

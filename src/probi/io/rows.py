@@ -1,4 +1,4 @@
-"""Rows of files on their way to nodes: the origin of each, what is wrong with it, and whether it is left out."""
+"""Rows of files on their way to nodes: where each comes from, and what is wrong with it."""
 
 import json
 from collections import Counter
@@ -13,7 +13,7 @@ from probi._types import Array, Integers, Mask
 from probi.errors import InputError
 from probi.tables.columns import Columns, is_list, is_text
 from probi.tables.to_arrays import NUMBER, convert_texts, list_lengths, number_of, numbers, one_chunk
-from probi.validation import COORDINATES, LARGEST, PROBABILITIES, WEIGHTS, Range, is_above_1, is_nothing, sums_per_node
+from probi.validation import COORDINATES, LARGEST, PROBABILITIES, WEIGHTS, Range, is_above_1, is_zero, sums_per_node
 
 # One integer identifies a row: the number of its file times FILE, plus its number there.
 FILE = 1 << 44
@@ -52,8 +52,8 @@ class Rows:
     where: Integers  # (n_rows,) file * FILE + row, from 0 on
     lines: Integers  # (n_rows,) line in a file of text, from 1 on; 0 in other files
     unread: pa.Table | None = None
-    done: int = 0  # how far in its file the last row is, in bytes, rows or batches,
-    fraction: float | None = None  # and in all files
+    done: int = 0  # how much of its file has been read up to the last row, in bytes, rows or batches
+    fraction: float | None = None  # the same for all files together, between 0 and 1
 
     @classmethod
     def starting_at(
@@ -82,7 +82,7 @@ class Rows:
         """Rows start:stop."""
         return self._some(lambda table: table.slice(start, stop - start), slice(start, stop))
 
-    def taken(self, index: Integers) -> "Rows":
+    def take(self, index: Integers) -> "Rows":
         """Rows with these numbers, each at most once."""
         return self._some(lambda table: table.take(pa.array(index)), index)
 
@@ -105,13 +105,13 @@ class Rows:
         return Rejected(names[file], number + 1, line, kind, reason, json.dumps(values, default=str))
 
 
-def joined(parts: Sequence[Rows]) -> Rows:
+def concat_rows(parts: Sequence[Rows]) -> Rows:
     """Concatenate rows."""
     if len(parts) == 1:
         return parts[0]
     unread = None
     if any(part.unread is not None for part in parts):
-        # A table without columns has rows, too: where a part was read, there are nulls.
+        # A table without columns still has rows: they become nulls where a part could be read.
         tables = [part.table.select([]) if part.unread is None else part.unread for part in parts]
         unread = pa.concat_tables(tables, promote_options="default")
     return Rows(
@@ -144,7 +144,7 @@ WITH_A_BAD_ONE = "in a node with such a row"
 
 
 class ErrorKind(NamedTuple):
-    """What rows with the same error share; each of the rows is described when it is shown."""
+    """What rows with the same error have in common; a row is described only when it is shown."""
 
     name: str
     sentence: str | Callable[..., str]  # or a function of what the values hold for a row
@@ -175,7 +175,7 @@ class RowErrors:
         self, rows: Integers, name: str, sentence: str | Callable[..., str], *values: Any, overrides: bool = False,
         **others: Any,
     ) -> None:  # fmt: skip
-        """Add an error of some rows, as in ErrorKind; it ``overrides`` what they have, or is of those without one."""
+        """Add an error of some rows, as in ErrorKind; it ``overrides`` theirs, or applies to those without one."""
         kind = ErrorKind(name, sentence, rows, values, **others)
         if not overrides:
             weaker = np.array([kind.missing and not other.missing for other in self.kinds] + [True])
@@ -205,7 +205,7 @@ class RowErrors:
         return np.flatnonzero(self.codes >= 0)
 
     @property
-    def others(self) -> Integers:
+    def good_rows(self) -> Integers:
         """Rows without one."""
         return np.flatnonzero(self.codes < 0)
 
@@ -372,7 +372,7 @@ def _check_sums(
         advice="Divide them by their sum (--probabilities normalize), or skip such nodes with --on-bad skip.",
     )
     nothing = f"{verb} a node whose probabilities are all 0"
-    errors.add(rows[is_nothing(totals)], "probabilities are all 0", nothing)
+    errors.add(rows[is_zero(totals)], "probabilities are all 0", nothing)
 
 
 def _check_lists(

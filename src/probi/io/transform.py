@@ -129,7 +129,7 @@ class Transform:
         Returns
         -------
         ndarray of shape (n, n_coordinates)
-            The sphere's three first, where there is longitude and latitude.
+            Those on the sphere first, if there are longitude and latitude.
 
         Examples
         --------
@@ -183,7 +183,7 @@ class Transform:
         return [j for j, name in enumerate(self.features) if name not in (self.lonlat or ())]
 
     def scaled_by(self, scale: str, features: Array) -> Transform:
-        """The same space with scales estimated from some rows of features.
+        """The same transform with scales estimated from some rows of features.
 
         Parameters
         ----------
@@ -212,12 +212,12 @@ class Transform:
         return Transform(self.features, self.lonlat, tuple(scales.tolist()))
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values.
+        """The transform as plain values.
 
         Returns
         -------
         dict
-            Which JSON can hold.
+            JSON values.
 
         Examples
         --------
@@ -257,7 +257,7 @@ class Transform:
         except InputError:
             raise
         except (AttributeError, KeyError, TypeError, IndexError, ValueError) as error:
-            raise InputError(f"This does not describe a space: {error!r}.") from None
+            raise InputError(f"Not a valid transform: {error!r}.") from None
 
 
 def _standard(values: Array) -> Array:

@@ -90,14 +90,14 @@ def read_centers(path: Path, n_clusters: int | None = None) -> Centers:
     return solutions[chosen]
 
 
-def read_reading(path: Path) -> Mapping[str, Any]:
+def reading_of_run(path: Path) -> Mapping[str, Any]:
     """How the run of a folder of results, or of its centers.parquet, read its files."""
     path = path / "centers.parquet" if path.is_dir() else path
     if not path.is_file() or path.suffix != ".parquet":
         raise InputError(f"{path} is not a centers.parquet of results. Name a folder written by probi cluster.")
     reading = next((centers.reading for centers in _solutions(path, _read_table(path)).values()), None)
     if reading is None:
-        raise InputError(f"{path} does not say how its run read its files.")
+        raise InputError(f"{path} does not record how its run read its files.")
     return reading
 
 

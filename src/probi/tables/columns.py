@@ -58,7 +58,7 @@ class Columns:
     left_out : tuple of str
         Columns without a role.
     file : str or None
-        Where ids are per file: that of the ids which the files do not hold, their name.
+        If ids are unique only per file: the id column that holds the name of the file, and is in no file.
     """
 
     layout: str
@@ -159,10 +159,10 @@ def choose_columns(
 ) -> Columns:
     """Roles of the columns of a table with this schema.
 
-    ``id``, ``probability`` and ``weight`` are names, False (no column has this role) or None (guess by name). What can
-    be read in two ways is an error that asks which is meant. ``features`` may hold patterns such as ``WAP*``, which
-    take no column that has another role. ``first`` returns a table with the first rows: a column of lists of points
-    says the number of features only there.
+    ``id``, ``probability`` and ``weight`` are names, False (no column has this role) or None (guess by name). Ambiguous
+    columns raise an error that asks which role is meant. ``features`` may hold patterns such as ``WAP*``, which
+    take no column that has another role. ``first`` returns a table with the first rows: only these tell the number of
+    features in a column of lists of points.
     """
     _check_options(layout, group_size)
     names = list(schema.names)
@@ -199,9 +199,7 @@ def choose_columns(
             'is a node, say layout="points" (--layout points).'
         )
     if layout == "long" and not ids:
-        raise InputError(
-            "Which column says to which node a row belongs? Name it: id (--id). None is called id or node."
-        )
+        raise InputError("Which column has the id of the node? Name it: id (--id). No column is called id or node.")
     if layout == "groups" and group_size is None:
         raise InputError("How many rows make a node? Pass group_size (--group-size).")
     _check_types(schema, layout, ids, probability, weight)
@@ -239,7 +237,7 @@ def _check_no_grouping(fields: Sequence[pa.Field]) -> None:
     for name in [field.name for field in fields if kind.is_integer(field.type)]:
         if name.lower() in GROUPING_NAMES or GROUPING_END.search(name):
             raise InputError(
-                f"Does {name!r} say to which node a row belongs, or is it a feature? Say which: id={name!r} "
+                f"Is {name!r} the id of the node that a row belongs to, or a feature? Say which: id={name!r} "
                 f"(--id {name}), or id=False (--id none)."
             )
 

@@ -49,18 +49,18 @@ def arrays_of(
         _warn_of_inferred_roles(columns)
     n_rows = arrow.num_rows - (arrow.num_rows % columns.group_size if columns.group_size else 0)
     arrow = arrow.slice(0, n_rows)
-    if not (there := has_ids(arrow, columns)).all():
+    if not (has_id := has_ids(arrow, columns)).all():
         raise InputError(
-            f"Row {int(there.argmin())} (the first is 0) has no id in {', '.join(columns.ids)}. Fill it in."
+            f"Row {int(has_id.argmin())} (the first is 0) has no id in {', '.join(columns.ids)}. Fill it in."
         )
     if gather and columns.layout == "long":
         arrow = arrow.take(pa.array(np.argsort(first_rows(arrow, columns.ids), kind="stable")))
-    arrow, starts, whole = _without_missing(arrow, columns, missing)
+    arrow, starts, n_original = _without_missing(arrow, columns, missing)
     arrays = flatten(arrow, columns, starts=starts)
     if probabilities == "normalize" and arrays.probabilities is None:
         raise InputError("There is no column of probabilities to normalize. Name it: probability.")
     check_choice("probabilities", probabilities, ("keep", "normalize"))
-    arrays = arrays.adjusted(whole, missing, probabilities)
+    arrays = arrays.adjusted(n_original, missing, probabilities)
     if columns.layout == "long":
         check_contiguous(arrays.ids)
     return arrays
@@ -69,13 +69,13 @@ def arrays_of(
 def _without_missing(table: pa.Table, columns: Columns, missing: str) -> tuple[pa.Table, Array, Array]:
     """Drop rows that lack a value; return the table, the first rows of nodes, and their realizations before."""
     starts = node_starts(table, columns)
-    whole = np.diff(np.append(starts, table.num_rows))
+    n_original = np.diff(np.append(starts, table.num_rows))
     if missing == "error":
-        return table, starts, whole
+        return table, starts, n_original
     names = [name for name in (columns.weight, columns.probability) if name]
     if columns.layout == "nested":
-        left, whole, lacking = without_missing(table, columns)
-        gone = (whole < 0) | (lacking == whole if missing == "absent" else lacking > 0)
+        left, n_original, lacking = without_missing(table, columns)
+        gone = (n_original < 0) | (lacking == n_original if missing == "absent" else lacking > 0)
         table = left if missing == "absent" else table
         names = [name for name in names if name == columns.weight]
     else:
@@ -87,7 +87,7 @@ def _without_missing(table: pa.Table, columns: Columns, missing: str) -> tuple[p
         gone = np.bincount(node, gone, minlength=len(starts))[node] > 0
     stay = np.flatnonzero(~gone)
     firsts = kept_starts(starts, stay)
-    return table.take(pa.array(stay)), firsts, whole[node[stay[firsts]]]
+    return table.take(pa.array(stay)), firsts, n_original[node[stay[firsts]]]
 
 
 def _warn_of_inferred_roles(columns: Columns) -> None:

@@ -22,13 +22,13 @@ class NodeArrays(NamedTuple):
     weights: Array | None  # (n_nodes,)
     ids: Array | None  # (n_nodes,)
 
-    def adjusted(self, whole: Integers, missing: str, probabilities: str) -> "NodeArrays":
+    def adjusted(self, n_original: Integers, missing: str, probabilities: str) -> "NodeArrays":
         """The same with other probabilities, as the options of :func:`probi.io.read` say.
 
-        ``whole`` are the numbers of realizations that the nodes had before some were left out.
+        ``n_original`` are the numbers of realizations that the nodes had before some were left out.
         """
         if self.probabilities is None and missing == "absent":
-            return self._replace(probabilities=np.repeat(1.0 / whole, np.diff(self.offsets)))
+            return self._replace(probabilities=np.repeat(1.0 / n_original, np.diff(self.offsets)))
         if self.probabilities is None or probabilities != "normalize":
             return self
         given = as_floats(self.probabilities, "probabilities", 1, self.points.dtype)
@@ -38,7 +38,7 @@ class NodeArrays(NamedTuple):
 def flatten(table: pa.Table, columns: Columns, dtype: Any = None, starts: Array | None = None) -> NodeArrays:
     """Arrays of a table whose nodes are all complete.
 
-    ``starts`` are the first rows of the nodes where rows were dropped, so that the table does not tell any more.
+    ``starts`` are the first rows of the nodes, needed where rows were dropped: the table alone no longer tells.
     """
     dtype = dtype or float_dtype(table.schema, columns)
     if columns.layout == "nested":
@@ -65,8 +65,8 @@ def _node_weights(weights: Array, starts: Array) -> Array:
     return of_nodes
 
 
-def node_starts(table: pa.Table, columns: Columns, there: Mask | None = None) -> Integers:
-    """First row of each node; ``there`` is what :func:`has_ids` returns, if known.
+def node_starts(table: pa.Table, columns: Columns, has_id: Mask | None = None) -> Integers:
+    """First row of each node; ``has_id`` is what :func:`has_ids` returns, if known.
 
     Rows without an id belong to the node of the rows around them; between two nodes they are a node of their own.
     """
@@ -76,19 +76,19 @@ def node_starts(table: pa.Table, columns: Columns, there: Mask | None = None) ->
         return np.arange(table.num_rows)
     import pyarrow.compute as pc  # takes 40 ms, which numbers in Parquet do without
 
-    there = has_ids(table, columns) if there is None else there
-    known = np.flatnonzero(there)
-    goes_on = np.ones(max(0, len(known) - 1), bool)  # the same node as in the row with an id before
-    for name in columns.ids if len(goes_on) else ():
+    has_id = has_ids(table, columns) if has_id is None else has_id
+    with_id = np.flatnonzero(has_id)
+    same_node = np.ones(max(0, len(with_id) - 1), bool)  # the same node as in the row with an id before
+    for name in columns.ids if len(same_node) else ():
         column = one_chunk(table[name])
-        column = column if len(known) == len(column) else column.take(pa.array(known))
-        goes_on &= np.asarray(pc.equal(column[1:], column[:-1]))
+        column = column if len(with_id) == len(column) else column.take(pa.array(with_id))
+        same_node &= np.asarray(pc.equal(column[1:], column[:-1]))
     new = np.zeros(table.num_rows, bool)
-    new[known[:1]] = True
-    new[known[1:][~goes_on]] = True
-    gaps = np.flatnonzero(~there & np.append(True, there[:-1]))
-    after = np.searchsorted(known, gaps)
-    inside = np.append(np.insert(goes_on, 0, False), False)[after] if len(known) else np.zeros(len(gaps), bool)
+    new[with_id[:1]] = True
+    new[with_id[1:][~same_node]] = True
+    gaps = np.flatnonzero(~has_id & np.append(True, has_id[:-1]))
+    after = np.searchsorted(with_id, gaps)
+    inside = np.append(np.insert(same_node, 0, False), False)[after] if len(with_id) else np.zeros(len(gaps), bool)
     new[gaps[~inside]] = True
     return np.flatnonzero(new)
 
@@ -108,7 +108,7 @@ def kept_starts(starts: Integers, stay: Integers) -> Integers:
     return np.unique(np.searchsorted(starts, stay, side="right"), return_index=True)[1]
 
 
-def in_order_of_ids(table: pa.Table, columns: Columns) -> pa.Table:
+def sorted_by_id(table: pa.Table, columns: Columns) -> pa.Table:
     """Sort rows by node, in an order that depends only on their values.
 
     For rows that an engine has brought together, in any order.
@@ -120,10 +120,10 @@ def in_order_of_ids(table: pa.Table, columns: Columns) -> pa.Table:
 
 def has_ids(table: pa.Table, columns: Columns) -> Mask:
     """Rows whose id is complete."""
-    there = np.ones(table.num_rows, bool)
+    has_id = np.ones(table.num_rows, bool)
     for name in columns.ids:
-        there &= ~np.asarray(one_chunk(table[name]).is_null(nan_is_null=True))
-    return there
+        has_id &= ~np.asarray(one_chunk(table[name]).is_null(nan_is_null=True))
+    return has_id
 
 
 def check_inferred_points(rows: Callable[[], pa.Table], columns: Columns) -> None:
@@ -200,7 +200,7 @@ def numbers(column: Any) -> Array:
     elif not (kind.is_integer(array.type) or kind.is_floating(array.type)):
         raise InputError(f"A column holds {array.type} where numbers are expected.")
     if array.null_count == 0 and len(array) and not kind.is_boolean(array.type):
-        return np.from_dlpack(array)  # as to_numpy, which would import pandas for it: a quarter of a second
+        return np.from_dlpack(array)  # to_numpy would import pandas, which takes a quarter of a second
     return array.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
@@ -224,7 +224,7 @@ def convert_texts(
 ) -> tuple[pa.Array, Mask]:
     """Values of texts, or of bytes; those that ``convert`` refuses are null, and marked.
 
-    Most of them are read at once, by a pattern; only of the others each different one is converted.
+    Texts that match the pattern are converted at once; of the others, each distinct one by ``convert``.
     """
     import pyarrow.compute as pc
 
@@ -311,7 +311,7 @@ def list_lengths(column: Any) -> Array:
 
 
 def without_missing(table: pa.Table, columns: Columns) -> tuple[pa.Table, Array, Array]:
-    """A nested table without the realizations that lack a value; lists of which nothing is left are null.
+    """A nested table without the realizations that lack a value; lists that become empty are null.
 
     Returns also the lengths of the lists before, and how many of these realizations each node had. Lists of a node that
     have different lengths stay as they are.
@@ -319,13 +319,13 @@ def without_missing(table: pa.Table, columns: Columns) -> tuple[pa.Table, Array,
     names = columns.list_columns
     lists = {name: one_chunk(table[name]) for name in names}
     lengths = {name: list_lengths(lists[name]) for name in names}
-    whole = lengths[names[0]]
-    fit = np.logical_and.reduce([lengths[name] == whole for name in names]) & (whole > 0)
-    lacking = np.zeros(int(whole[fit].sum()), bool)
+    n_original = lengths[names[0]]
+    fit = np.logical_and.reduce([lengths[name] == n_original for name in names]) & (n_original > 0)
+    lacking = np.zeros(int(n_original[fit].sum()), bool)
     for name in names:
-        lacking |= _lack_a_value(lists[name].filter(pa.array(fit)).flatten())
+        lacking |= _is_incomplete(lists[name].filter(pa.array(fit)).flatten())
     if not lacking.any():
-        return table, whole, np.zeros(len(whole), np.int64)
+        return table, n_original, np.zeros(len(n_original), np.int64)
     for name in names:
         owners = np.repeat(np.arange(table.num_rows), np.maximum(lengths[name], 0))
         kept = np.ones(len(owners), bool)
@@ -336,10 +336,11 @@ def without_missing(table: pa.Table, columns: Columns) -> tuple[pa.Table, Array,
         offsets = pa.array(np.concatenate([[0], np.cumsum(left)]).astype(np.int32))
         new = pa.ListArray.from_arrays(offsets, values, mask=pa.array(gone))
         table = table.set_column(table.schema.get_field_index(name), name, new)
-    return table, whole, np.bincount(np.repeat(np.flatnonzero(fit), whole[fit])[lacking], minlength=len(whole))
+    owners = np.repeat(np.flatnonzero(fit), n_original[fit])
+    return table, n_original, np.bincount(owners[lacking], minlength=len(n_original))
 
 
-def _lack_a_value(values: pa.Array) -> Mask:
+def _is_incomplete(values: pa.Array) -> Mask:
     """Which numbers, or points, are missing or incomplete."""
     if not is_list(values.type):
         return np.asarray(values.is_null(nan_is_null=True))

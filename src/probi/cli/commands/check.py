@@ -20,9 +20,9 @@ def check(files: list[str], like: Path | None = None, *, console: Console, readi
     """List rows that cannot be used, the first 1,000 of each kind, and count them; exit with 2 if there are any."""
     from probi.cli import steps
     from probi.io.node_assembler import Counts
-    from probi.io.write import read_reading
+    from probi.io.write import reading_of_run
 
-    before = None if like is None else read_reading(like)
+    before = None if like is None else reading_of_run(like)
     reader = steps.open_reader(console, files, replace(reading, on_bad="skip"), before, like)
     counts = Counts()
     bad_rows: list[Any] = []

@@ -28,10 +28,10 @@ def convert(
     """Write nodes in another layout or format."""
     from probi.cli import steps
     from probi.io.node_assembler import Counts, check_left_out
-    from probi.io.write import nodes_format, read_reading, write_nodes
+    from probi.io.write import nodes_format, reading_of_run, write_nodes
 
     nodes_format(output)  # raises before anything is read
-    before = None if like is None else {**read_reading(like), "lonlat": None}  # features are written unchanged
+    before = None if like is None else {**reading_of_run(like), "lonlat": None}  # features are written unchanged
     reader = steps.open_reader(console, files, reading, before, like)
     if reader.space.scale is not None or reading.scale != "none" or reading.lonlat is not None:
         raise InputError("convert writes features unchanged: it accepts neither --scale nor --lonlat.")

@@ -187,6 +187,23 @@ def test_an_empty_summary_has_nothing_to_scale():
     assert summary.mass == 0.0
 
 
+@pytest.mark.parametrize("factor", [1e-100, 1e-3, 0.5])
+def test_what_fades_to_nothing_leaves_a_summary_that_loads(factor):
+    summary = Summary(1, size=50, audit_size=60, random_state=0)
+    summary.update(certain(500))
+    for _ in range(int(np.ceil(-330 / np.log10(factor)))):
+        summary.scale(factor)
+        summary.update(certain(1))
+    again = Summary.from_bytes(summary.to_bytes())
+    assert again.evaluate(np.zeros((1, 2))) == summary.evaluate(np.zeros((1, 2)))
+    one = Summary(1, random_state=0)
+    one.update(certain(1))
+    share = 1.0 / (1.0 - factor)  # how many times the last node all that is left counts
+    assert_allclose(summary.mass, share * one.mass)
+    estimate = summary.evaluate(np.zeros((1, 2)))
+    assert_allclose(estimate.cost, share * one.evaluate(np.zeros((1, 2))).cost, rtol=1e-9)
+
+
 # -- threads and forks ------------------------------------------------------------------------------------------------
 
 
@@ -306,3 +323,34 @@ def test_repr_tells_what_was_read():
     # 15 leaves of 64 are three coresets of four of them and three more; 40 nodes wait.
     assert repr(summary) == "Summary(1,000 nodes read, 88 kept, up to 2 clusters, coreset of 8, mass 2,000)"
     assert "as in the paper" in repr(Summary(3, preset="paper"))
+
+
+class _UpdatedWhenReleased:
+    """A lock on whose first release another thread gets in and updates the summary."""
+
+    def __init__(self, summary, nodes):
+        self._lock, self._update, self._depth = summary._lock, lambda: summary.update(nodes), 0
+
+    def __enter__(self):
+        self._lock.__enter__()
+        self._depth += 1
+
+    def __exit__(self, *error):
+        self._depth -= 1
+        self._lock.__exit__(*error)
+        if self._depth == 0 and self._update is not None:
+            update, self._update = self._update, None
+            update()
+
+
+@pytest.mark.parametrize("max_realizations", [None, 2])
+def test_an_evaluation_is_of_one_state(max_realizations):
+    summary = Summary(2, size=50, random_state=0, max_realizations=max_realizations)
+    summary.update(uncertain(400))
+    centers = np.zeros((1, 2))
+    before = summary.evaluate(centers)
+    summary._lock = _UpdatedWhenReleased(summary, uncertain(400, seed=1))
+    found = summary.evaluate(centers)
+    after = summary.evaluate(centers)
+    assert after != before
+    assert found in (before, after)

@@ -35,6 +35,8 @@ MIN_NODES_PER_LARGE = 8
 
 # Caps sizes, so that sums of them stay finite in float64.
 LARGEST_SIZE = 1e300
+# Keys stay above 0 however often the weights are multiplied.
+SMALLEST_KEY = 1e-307
 
 
 def typical_locations(points: Floats, n: int) -> Floats:
@@ -262,7 +264,7 @@ class AuditSample:
 
     def _below(self, nodes: Nodes, uniforms: Floats, sizes: Floats, index: Indices | None) -> "AuditSample":
         """Sample of nodes alone, or of those with an index, without keys above the threshold of this one."""
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             keys = uniforms / sizes
         chosen = np.flatnonzero(keys < self.threshold)
         chosen = chosen[np.argsort(keys[chosen], kind="stable")[: self.limit + 1]]
@@ -296,8 +298,16 @@ class AuditSample:
         """Sample of the same data with all weights multiplied."""
         if self.nodes is None:
             return self
+        with np.errstate(over="ignore"):
+            keys, sizes = self.keys / factor, np.minimum(self.sizes * factor, LARGEST_SIZE)
         nodes = self.nodes.with_weights(self.nodes.weights * factor)
-        return replace(self, nodes=nodes, keys=self.keys / factor, sizes=self.sizes * factor)
+        # What has faded to nothing beside any newer node is no longer audited: its key would be infinite.
+        remaining = np.flatnonzero(np.isfinite(keys) & (sizes > 0.0))
+        if len(remaining) == 0:
+            return AuditSample(limit=self.limit)
+        if len(remaining) < len(keys):
+            nodes, keys, sizes = nodes.take(remaining), keys[remaining], sizes[remaining]
+        return replace(self, nodes=nodes, keys=np.maximum(keys, SMALLEST_KEY), sizes=sizes)
 
     def with_nodes(self, change: Callable[[Nodes], Nodes]) -> "AuditSample":
         """Sample of the same data in another form."""

@@ -364,13 +364,15 @@ class Summary(Configured):
                 # Both after thinning: what it takes from the spread it adds to the excess.
                 cost = totals.spread_cost + excess
             chosen = _bias_of_choice(self.coreset(), centers) if thinning.variance > 0.0 else 0.0
+            # Read under the lock: another thread may update the summary as soon as it is released.
+            lower_bound, spread_cost, moved = self.lower_bound, self.spread_cost, self.thinning_bound
         # Neither bias can exceed the certified bound, which covers both.
         bias = min(thinning.bias + chosen, max(thinning.bias, thinning.moved))
         error = math.hypot(error, math.sqrt(thinning.variance), bias)
         if thinning.moved > 0.0:
             # The estimate is for thinned nodes, the bound for the original ones.
-            cost = max(cost, self.lower_bound)
-        return Evaluation(cost, error, min(self.lower_bound, cost), min(self.spread_cost, cost), self.thinning_bound)
+            cost = max(cost, lower_bound)
+        return Evaluation(cost, error, min(lower_bound, cost), min(spread_cost, cost), moved)
 
     def sample(self) -> Nodes:
         """Some of the nodes read: all of them while all are kept, else the audit sample.

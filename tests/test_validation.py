@@ -84,6 +84,8 @@ CASES = {
     "durations": (points(X=POINTS.astype("timedelta64[s]")), "real numbers"),
     "a sparse matrix of points": (points(X=scipy.sparse.csr_array(POINTS)), "real numbers"),
     "masked coordinates": (points(X=np.ma.masked_greater(POINTS, 8)), "masked"),
+    "a list of masked rows": (points(X=list(np.ma.masked_greater(POINTS, 8))), "masked"),
+    "masked rows in lists": (dense(X=[list(np.ma.masked_greater(POINTS, 8)), list(POINTS)]), "masked"),
     # probabilities
     "negative probability": (nodes(probabilities=[0.5, 0.5, 1, 0.5, -0.1, 0.5]), 2),
     "NaN probability": (nodes(probabilities=[0.5, 0.5, np.nan, 0.5, 0.1, 0.4]), 1),

@@ -112,14 +112,23 @@ def constant(value: float, n: int) -> Array:
 
 def as_array(values: Any, name: str) -> Array:
     """Return an array of any dtype; ragged lists and masked values are refused."""
-    # Not np.ma: that would import it, and whoever has such an array has imported it.
-    masked = sys.modules.get("numpy.ma")
-    if masked is not None and isinstance(values, masked.MaskedArray) and masked.is_masked(values):
+    if _has_masked(values):
         raise InputError(f"{name} has masked values. Fill them, or drop the nodes that have them.")
     try:
         return np.asarray(values)
     except ValueError as error:
         raise InputError(f"{name} cannot be made an array: {error}.") from None
+
+
+def _has_masked(values: Any) -> bool:
+    """Whether a value is masked in an array, or in one of the arrays in a list: NumPy would ignore the masks."""
+    # Not np.ma: that would import it, and whoever has such an array has imported it.
+    masked = sys.modules.get("numpy.ma")
+    if masked is None:
+        return False
+    if isinstance(values, (list, tuple)):
+        return any(_has_masked(part) for part in values if isinstance(part, (list, tuple, masked.MaskedArray)))
+    return isinstance(values, masked.MaskedArray) and bool(masked.is_masked(values))
 
 
 def as_floats(values: Any, name: str, n_dimensions: int, dtype: Any = None) -> Array:

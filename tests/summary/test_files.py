@@ -374,3 +374,23 @@ def test_a_sample_to_look_at():
     assert 2500 <= len(sample) <= 2501
     places = {tuple(point) for point in many.points.tolist()}
     assert all(tuple(point) in places for point in sample.points.tolist())
+
+
+LOOKS_LIKE_A_CHECKSUM = ["probi-sha256:" + digit * 64 for digit in "0a"]
+
+
+@pytest.mark.parametrize("text", LOOKS_LIKE_A_CHECKSUM)
+def test_text_that_looks_like_the_checksum_is_only_text(text):
+    summary = Summary(1, random_state=0)
+    summary.update(Nodes.from_points([[0.0], [1.0]], ids=[text, "b"]))
+    summary.about = {text: text, "columns": [text]}
+    loaded = Summary.from_bytes(summary.to_bytes())
+    assert loaded.about == summary.about
+    assert loaded.coreset().ids.tolist() == [text, "b"]
+
+
+def test_a_field_of_the_ids_may_look_like_the_checksum():
+    ids = np.array([(1, 2), (3, 4)], dtype=[(LOOKS_LIKE_A_CHECKSUM[1], "i8"), ("b", "i8")])
+    summary = Summary(1, random_state=0)
+    summary.update(Nodes.from_points([[0.0], [1.0]], ids=ids))
+    assert Summary.from_bytes(summary.to_bytes()).coreset().ids.dtype.names == ids.dtype.names

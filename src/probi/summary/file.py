@@ -13,6 +13,7 @@ import re
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -46,8 +47,9 @@ FORMAT = 7
 # Parameters that older formats did not save: up to format 2 the size of the audit sample was a constant (and sizes of
 # audited nodes their masses), up to format 6 every leaf had the same number of nodes.
 BEFORE = {"audit_size": 2500, "leaf_coordinates": 0}
-CHECKSUM = re.compile(rb"probi-sha256:([0-9a-f]{64})")
-NO_CHECKSUM = b"probi-sha256:" + b"0" * 64
+CHECKSUM_PREFIX = b"probi-sha256:"
+CHECKSUM = re.compile(CHECKSUM_PREFIX + rb"([0-9a-f]{64})")
+NO_CHECKSUM = CHECKSUM_PREFIX + b"0" * 64
 ARCHIVE_CHECKSUM = re.compile(rb"probi-window-sha256:([0-9a-f]{64})\Z")
 
 # A statistic that is saved, because it is random, and its columns. Certified medians are not saved: on Covertype they
@@ -62,6 +64,9 @@ ROUNDING = 1e-4
 
 # Values of the column "level" for nodes in no coreset.
 IN_BUFFER, IN_AUDIT = -1, -2
+
+# What may look like a checksum at the beginning of a file, where its own stands.
+MAX_CANDIDATES = 16
 
 WRONG_KIND = {
     "summary": "This is a Window, not a Summary: probi.Window.load reads it.",
@@ -81,13 +86,18 @@ def to_bytes(config: SummaryConfig, states: Mapping[Any, State], window: dict[st
     # Periods may differ, but a column has one type.
     id_columns = {kind: f"id_{i}" if i > 1 else "id" for i, kind in enumerate(kinds, 1)}
     entries = [_entry(period, state, id_columns) for period, state in states.items()]
-    text = json.dumps(header | {"summaries": entries})
+    # A user's text must not look like the checksum; JSON reads the escaped colon as the same text.
+    text = json.dumps(header | {"summaries": entries}).replace("probi-sha256:", "probi-sha256\\u003a")
     table = pa.table(_columns(parts, id_columns)).replace_schema_metadata({"probi": text, "checksum": NO_CHECKSUM})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema, options=COMPRESSED) as writer:
         writer.write_table(table)
-    data = sink.getvalue().to_pybytes()
-    return CHECKSUM.sub(b"probi-sha256:" + hashlib.sha256(data).hexdigest().encode(), data)
+    data: bytes = sink.getvalue().to_pybytes()
+    checksum = CHECKSUM_PREFIX + hashlib.sha256(data).hexdigest().encode()
+    # The metadata stand at the beginning and at the end; what looks like a checksum between them is an id.
+    for start in (data.index(NO_CHECKSUM), data.rindex(NO_CHECKSUM)):
+        data = data[:start] + checksum + data[start + len(checksum) :]
+    return data
 
 
 def _entry(period: int | None, state: State, id_columns: Mapping[Any, str]) -> dict[str, Any]:
@@ -252,12 +262,15 @@ def _read_archive(data: bytes) -> tuple[dict[str, Any], dict[str, Any], dict[Any
 
 
 def _check_checksum(data: bytes, checksum: re.Pattern[bytes], kind: str) -> None:
-    stated = set(checksum.findall(data))
+    # An id or a name may look like a checksum too, so each candidate is tried.
+    stated = {match[0]: match[1] for match in islice(checksum.finditer(data), MAX_CANDIDATES)}
     if not stated:
         raise InputError(f"Not a probi {kind}: it has no checksum.")
-    plain = checksum.sub(lambda match: match[0][:-64] + b"0" * 64, data)
-    if stated != {hashlib.sha256(plain).hexdigest().encode()}:
-        raise InputError(f"The {kind} is damaged or incomplete: its checksum does not match.")
+    for marker, digest in stated.items():
+        plain = data.replace(marker, marker[:-64] + b"0" * 64)
+        if hashlib.sha256(plain).hexdigest().encode() == digest:
+            return
+    raise InputError(f"The {kind} is damaged or incomplete: its checksum does not match.")
 
 
 def _check_format(header: dict[str, Any], newest: int, kind: str) -> None:

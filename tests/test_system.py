@@ -10,6 +10,8 @@ from probi import __version__
 from probi._system import peak_megabytes, replacing, versions, write_atomically
 from probi.cli.console import memory_megabytes
 
+needs_posix = pytest.mark.skipif(os.name != "posix", reason="pipes, devices, permissions and locks of POSIX")
+
 
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
@@ -126,6 +128,55 @@ def test_trouble_that_says_no_number(tmp_path):
 
     with pytest.raises(OSError, match=r"x: 80 requested and 0 written$"):
         fail()
+
+
+@needs_posix
+def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_atomically(path, b"new")
+        assert os.read(reader, 10) == b"new"
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO(path.stat().st_mode)
+    assert names(tmp_path) == ["pipe"]
+
+
+@needs_posix
+def test_a_device_is_written_to_and_an_error_names_it(tmp_path):
+    path = tmp_path / "full"
+    path.symlink_to("/dev/full")  # a link, so that a mistake replaces no device
+    with pytest.raises(OSError, match="No space left") as caught:
+        write_atomically(path, b"new")
+    assert caught.value.filename == str(path)
+    assert stat.S_ISCHR(path.stat().st_mode)
+
+
+@needs_posix
+def test_a_link_stays_a_link_and_a_file_keeps_its_permissions(tmp_path):
+    (tmp_path / "secret").write_bytes(b"old")
+    (tmp_path / "secret").chmod(0o600)
+    (tmp_path / "link").symlink_to(tmp_path / "secret")
+    write_atomically(tmp_path / "link", b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "secret").read_bytes() == b"new"
+    assert stat.S_IMODE((tmp_path / "secret").stat().st_mode) == 0o600
+
+
+@needs_posix
+def test_what_a_killed_process_left_is_removed_but_nothing_that_is_written_now(tmp_path):
+    left, other = tmp_path / f".x.{'0' * 16}.part", tmp_path / f".y.{'0' * 16}.part"
+    left.write_bytes(b"half")
+    other.write_bytes(b"half")
+    with replacing(tmp_path / "x") as one:
+        one.write_bytes(b"1")
+        assert not left.exists()
+        write_atomically(tmp_path / "x", b"2")
+        assert one.exists()
+    assert (tmp_path / "x").read_bytes() == b"1"
+    assert names(tmp_path) == [other.name, "x"]
 
 
 @pytest.mark.slow

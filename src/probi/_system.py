@@ -1,8 +1,10 @@
 """Files that are replaced atomically, memory of the process, versions of packages."""
 
 import contextlib
+import glob
 import os
 import secrets
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +13,13 @@ from typing import TypeVar
 from probi import __version__
 from probi.errors import InputError
 
+if sys.platform != "win32":
+    import fcntl
+
 T = TypeVar("T")
+
+# How names of temporary files end.
+TEMPORARY = ".part"
 
 
 def read_named(path: str | os.PathLike[str], parse: Callable[[bytes], T]) -> T:
@@ -30,12 +38,25 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path in the same folder, and rename it to the path at the end unless an error occurs."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    """Yield a temporary path, and move its content to the path at the end unless an error occurs.
+
+    A file is replaced by a rename in its folder, keeps its permissions, and is found through symbolic links. A device
+    or a pipe is written to: a rename would put a file in its place.
+    """
+    target = Path(os.path.realpath(path))
+    if target.exists() and not (target.is_file() or target.is_dir()):
+        with _copied_to(target, path) as temporary:
+            yield temporary
+        return
+    _remove_abandoned(target)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}{TEMPORARY}")
     try:
-        yield temporary
-        _flush(temporary)
-        temporary.replace(path)
+        with _claimed(temporary):
+            yield temporary
+            _flush(temporary)
+            with contextlib.suppress(FileNotFoundError):
+                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+            temporary.replace(target)
     except BaseException as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -44,7 +65,47 @@ def replacing(path: Path) -> Iterator[Path]:
         raise
     # The rename must be durable too; where folders cannot be opened (Windows) the system ensures it.
     with contextlib.suppress(OSError):
-        _flush(path.parent)
+        _flush(target.parent)
+
+
+@contextlib.contextmanager
+def _copied_to(device: Path, path: Path) -> Iterator[Path]:
+    """Yield a temporary path, and copy its content to a device or a pipe at the end."""
+    import shutil
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        temporary = Path(folder) / path.name
+        yield temporary
+        try:
+            with temporary.open("rb") as source, device.open("wb") as sink:
+                shutil.copyfileobj(source, sink)
+        except OSError as error:
+            raise _naming(path, error) from error
+
+
+@contextlib.contextmanager
+def _claimed(temporary: Path) -> Iterator[None]:
+    """Create a temporary file and lock it, so that others see that its process is alive."""
+    if sys.platform == "win32":
+        yield
+        return
+    with temporary.open("wb") as handle:
+        # Some file systems have no locks.
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+
+
+def _remove_abandoned(target: Path) -> None:
+    """Remove temporary files of the same target that nobody has locked: their processes were killed."""
+    if sys.platform == "win32":
+        return
+    with contextlib.suppress(OSError):
+        for temporary in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 16}{TEMPORARY}"):
+            with contextlib.suppress(OSError), temporary.open("rb") as handle:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                temporary.unlink()
 
 
 def _naming(path: Path, error: OSError) -> OSError:

@@ -208,8 +208,9 @@ def test_pandas_index():
     frame = pd.DataFrame({"id": ["a", "a", "b"], "x": [1.0, 2.0, 3.0]})
     expected = Nodes([[1.0], [2.0], [3.0]], None, [0, 2, 3], ids=np.array(["a", "b"], object))
     assert_same(Nodes.from_table(frame.set_index("id"), "long"), expected)
-    # The numbers of rows after a filter are no feature.
+    # The numbers of rows after a filter are no feature, and no column that one is told of.
     assert Nodes.from_table(frame[["x"]][frame["x"] > 1]).points.tolist() == [[2.0], [3.0]]
+    assert Nodes.from_table(frame[["x"]].iloc[[2, 0, 1]]).points.tolist() == [[3.0], [1.0], [2.0]]
 
 
 @pytest.mark.parametrize("value", [None, float("nan")])

@@ -26,6 +26,9 @@ MEMBER_NAMES = (
     ".imp", ".draw", ".chain", ".iteration",
 )  # fmt: skip
 
+# Beginning of the names that pandas gives to the levels of an index without a name; they are no one's data.
+UNNAMED_INDEX = "__index_level_"
+
 # Names of integer columns that probably identify things; so do all names that end in _id or Id.
 GROUPING_NAMES = (
     "group", "object", "entity", "individual", "subject", "patient", "person", "user", "device", "sensor", "station",
@@ -228,7 +231,7 @@ def choose_columns(
         weight=weight,
         points=points,
         group_size=group_size if layout == "groups" else None,
-        left_out=tuple(name for name in names if name not in used),
+        left_out=tuple(name for name in names if name not in used and not name.startswith(UNNAMED_INDEX)),
     )
 
 
@@ -321,9 +324,8 @@ def _features(
     candidates = [
         field
         for field in schema
-        # pandas makes such columns from an index without a name.
         if field.name not in roles
-        and (field.name in wanted if wanted is not None else not field.name.startswith("__index_level_"))
+        and (field.name in wanted if wanted is not None else not field.name.startswith(UNNAMED_INDEX))
     ]
     if layout == "nested":
         nested = [f for f in candidates if _depth(f.type) == 2]

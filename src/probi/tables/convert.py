@@ -37,8 +37,8 @@ def arrays_of(
     """Arguments for Nodes; see Nodes.from_table."""
     if not (hasattr(table, "__arrow_c_stream__") or hasattr(table, "__arrow_c_array__")):
         raise InputError(
-            f"{type(table).__name__} is not a table: it has no __arrow_c_stream__. pandas (2.2 or later), polars, "
-            "DuckDB and pyarrow have it."
+            f"{type(table).__name__} is not a table: it has no __arrow_c_stream__. pandas (2.2 or later), polars "
+            "(1.3 or later), DuckDB and pyarrow have it."
         )
     check_missing(missing, probabilities)
     arrow = pa.table(table)

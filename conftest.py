@@ -64,6 +64,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(group)
         if group in SLOW_PAGES:
             item.add_marker("slow")
+        if group == "spark":
+            # PySpark 3.5 leaves its sockets to the garbage collector.
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
         marks = {mark.name for mark in item.iter_markers()}
         rank = [*SHARING].index(group) if group in SHARING else 2 + marks.isdisjoint({"browser", "process", "slow"})
         ranks[group] = min(rank, ranks.get(group, rank))

@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 from commands import command
 from commands import probi as probi_command
+from engines import listening
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -486,6 +487,15 @@ def test_the_same_results_folder(tmp_path, capsys, monkeypatch):
         tmp_path / "here" / "assignment.parquet"
     )
     assert there.json["solutions"][0]["cost"] == pytest.approx(here.json["solutions"][0]["cost"], rel=1e-12)
+
+
+def test_workers_on_this_machine_are_reached_from_it_alone():
+    before = listening.addresses()
+    with on_dask.connected("1") as engine:
+        new = listening.addresses() - before
+        assert "http://127.0.0.1:" in engine.description
+    assert len(new) >= 3  # the scheduler, its dashboard, the worker
+    assert listening.beyond_this_machine(new) == set()
 
 
 @pytest.mark.process

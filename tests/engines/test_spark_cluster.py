@@ -1,7 +1,11 @@
 """probi on two executors of Spark in processes of their own, one of which is killed."""
 
+import json
 import os
+import re
 import signal
+import subprocess
+import sys
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -13,8 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from commands import probi
+from engines import listening
 from engines.here import Here, Tables
-from engines.spark_sessions import EXECUTORS, SETTINGS, environment, need_spark, session, wait_until
+from engines.spark_sessions import EXECUTORS, JAVA, PATHS, SETTINGS, environment, need_spark, session, wait_until
 from samples import blobs
 from table_files import columns_of, some_nodes, write
 
@@ -57,6 +62,51 @@ def test_the_command_line_writes_the_same_folder(capsys, monkeypatch, tmp_path):
     tables = [pq.read_table(tmp_path / run / "assignment.parquet") for run in ("there", "here")]
     assert tables[0] == tables[1]
     assert SparkSession.getActiveSession() is None  # the command has stopped its session
+
+
+LISTENING = """
+import json
+from engines import listening
+from probi.engines import spark
+with spark.connected("1") as engine:
+    print(json.dumps([engine.description, sorted(listening.addresses())]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_threads_on_this_machine_are_reached_from_it_alone():
+    """In a process of its own: others share a Java that knows its address."""
+    paths = os.pathsep.join([str(Path(on_spark.__file__).parents[2]), PATHS])
+    usual = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+    arguments = f"--driver-java-options '{JAVA}' pyspark-shell"
+    variables = usual | {"PYTHONPATH": paths, "PYSPARK_SUBMIT_ARGS": arguments}
+    ran = subprocess.run([sys.executable, "-c", LISTENING], env=variables, capture_output=True, text=True, timeout=120)
+    description, found = json.loads(ran.stdout.splitlines()[-1])
+    assert re.search(r"http://(127\.0\.0\.1|localhost):", description)
+    assert len(found) >= 2  # the driver, its web UI
+    assert listening.beyond_this_machine(found) == set()
+
+
+@pytest.mark.parametrize(
+    ("workers", "variables", "expected"),
+    [
+        ("3", {}, True),
+        ("local[*]", {"SPARK_HOME": "/spark"}, True),
+        ("spark://host:7077", {}, False),
+        (None, {}, True),  # nothing says otherwise: Spark runs here
+        (None, {"PYSPARK_GATEWAY_PORT": "1"}, False),
+        (None, {"PYSPARK_SUBMIT_ARGS": "--master yarn pyspark-shell"}, False),
+        (None, {"SPARK_HOME": "/spark"}, False),
+        (None, {"SPARK_CONF_DIR": "/etc/spark"}, False),
+    ],
+)
+def test_a_master_that_was_configured_may_be_elsewhere(monkeypatch, workers, variables, expected):
+    for name in on_spark.CONFIGURATION:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert on_spark.is_on_this_machine(workers) == expected
 
 
 @pytest.fixture(scope="module")

@@ -518,7 +518,10 @@ def connected(workers: str | None) -> Iterator[Engine]:
     # Errors of a worker are raised here in one sentence; its log would repeat them with a traceback.
     with _for_this_process_only(signal.SIGINT):
         local = LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
+            n_workers=n_workers,
+            threads_per_worker=1,
+            dashboard_address="127.0.0.1:0",  # a port alone would be open to other machines
+            silence_logs=logging.CRITICAL,
         )
     with local as cluster, Client(cluster) as client:
         yield DaskEngine(client)

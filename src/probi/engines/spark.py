@@ -550,10 +550,24 @@ class StreamingSummary(SavedStream):
 # -- the command line -------------------------------------------------------------------------------------------------
 
 
+# Variables by which someone may have said which master to use.
+CONFIGURATION = ("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME", "SPARK_REMOTE")
+
+
+def is_on_this_machine(workers: str | None) -> bool:
+    """Whether no other machine takes part; where Spark is configured, that is not known before it starts."""
+    if workers is None:
+        return not any(name in os.environ for name in CONFIGURATION)
+    return workers.isdecimal() or workers.startswith("local")
+
+
 @contextmanager
 def connected(workers: str | None) -> Iterator[Engine]:
     """Connect to a master by its address, or use that many local threads; None: as configured by spark-submit."""
     builder = SparkSession.builder.appName("probi").config("spark.ui.showConsoleProgress", "false")
+    if is_on_this_machine(workers):
+        # Spark's ports and web UI are open to other machines unless Java finds this variable when it starts.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     if workers is None or workers.isdecimal() or workers.startswith("local"):
         # Local executors use this Python, which has probi; the first in the path may not.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

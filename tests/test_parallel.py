@@ -515,7 +515,7 @@ def test_an_error_in_a_task_is_raised_and_no_more_tasks_start(error, n_jobs):
 )
 def test_a_helper_that_never_starts_keeps_no_data_alive(start, monkeypatch):
     late = []
-    monkeypatch.setattr(_parallel, "_threads", lambda: SimpleNamespace(submit=lambda *work: late.append(work)))
+    monkeypatch.setattr(_parallel, "_get_pool", lambda: SimpleNamespace(submit=lambda *work: late.append(work)))
     data = np.arange(8.0)
     alive = weakref.ref(data)
     with _parallel.limited(2):

@@ -25,7 +25,7 @@ def main(dtype: str) -> None:
     problem = Problem.of(Nodes.from_points(points))
     centers = points[:2].astype(np.float64)
     steps = (
-        lambda: Assignment(problem.nodes).update(centers, np.zeros(2), exact=True),
+        lambda: Assignment.of(problem.nodes, centers, exact=True),
         lambda: Search(problem).changes(Sets.of(centers[None], len(points)), centers),
         lambda: Lloyd(problem.nodes, centers).sums(),
         lambda: solve(problem.nodes, 2, random_state=0),

@@ -1,4 +1,4 @@
-"""Threads: run a kernel over ranges on a pool of them, and make items ahead on another one.
+"""Threads: run a kernel over ranges of nodes on a pool, and prefetch items on a separate thread.
 
 Kernels release the interpreter lock, so plain threads are enough; unlike Numba's own threading layers they may be
 called from many threads at once and after a fork. The ranges never depend on the number of threads, so neither do
@@ -108,7 +108,7 @@ class _SharedWork(ABC):
         # No more threads, or the interpreter is shutting down: the calling thread does the rest.
         with suppress(RuntimeError):
             for _ in range(helpers):
-                _threads().submit(_as_worker, self.work)
+                _get_pool().submit(_as_worker, self.work)
 
     def work(self) -> None:
         """Process what is waiting until nothing is left; errors are kept for :meth:`finish`."""
@@ -125,7 +125,7 @@ class _SharedWork(ABC):
     def _work(self) -> None: ...
 
     def _release(self) -> None:
-        """Say that this thread works on nothing that it has claimed."""
+        """Release what this thread has claimed."""
         with self._changed:
             self._running.discard(threading.get_ident())
             self._changed.notify_all()
@@ -175,10 +175,10 @@ class Task(NamedTuple):
 
 
 def run_tasks(tasks: Sequence[Task], at_once: int = MAX_THREADS) -> Any:
-    """Run tasks that depend on earlier ones, so many at once at most; return the result of the last.
+    """Run tasks that depend on earlier ones, at most ``at_once`` at a time; return the result of the last.
 
-    A single one at a time may use all threads itself. A thread that is free takes the first task whose arguments are
-    there, so few results wait for tasks that need them, and each is dropped after its last use.
+    A task that runs alone may use all threads itself. A free thread takes the first task whose arguments are ready, so
+    few results wait for the tasks that need them, and each is dropped after its last use.
     """
     graph = _Graph(tasks)
     helpers = 0 if _is_worker() else min(n_threads(), len(tasks), at_once) - 1
@@ -259,8 +259,8 @@ MAX_SCRATCH_BYTES = 1 << 22
 def scratch(name: str, shape: tuple[int, ...], dtype: Any = np.float64) -> Any:
     """Array for intermediate results, not cleared: the next one of this name on the same thread takes the same memory.
 
-    The system clears fresh memory page by page, which took a tenth of a reduce of plain points, and longer beside
-    another thread that does the same.
+    The system clears fresh memory page by page, which took a tenth of the time to reduce plain points, and more while
+    another thread does the same.
     """
     n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
     if n_bytes > MAX_SCRATCH_BYTES:
@@ -291,7 +291,7 @@ class Lock:
         self._lock.release()
 
 
-def _threads() -> ThreadPoolExecutor:
+def _get_pool() -> ThreadPoolExecutor:
     global _pool
     with _lock:
         if _pool is None:
@@ -299,7 +299,7 @@ def _threads() -> ThreadPoolExecutor:
         return _pool
 
 
-def _forget_threads() -> None:
+def _forget_pool() -> None:
     """Start over in a forked child: it has none of the parent's threads, one of which may have held the lock."""
     global _pool, _lock
     _pool, _lock = None, threading.Lock()
@@ -307,12 +307,12 @@ def _forget_threads() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_threads)
+    os.register_at_fork(after_in_child=_forget_pool)
 
 
-# -- items made ahead on another thread -------------------------------------------------------------------------------
+# -- prefetching ------------------------------------------------------------------------------------------------------
 
-# Items made ahead: one is being made while another is used.
+# Items prefetched: one is being made while another is used.
 AHEAD = 2
 _END = object()
 
@@ -326,7 +326,7 @@ class StoppedWaitingError(Exception):
 
 
 def prefetched(items: Iterable[T], is_stopped: Callable[[], bool] = lambda: False) -> Iterator[T]:
-    """Yield the same items, made ahead on a thread; an exception there is raised here, after the items before it.
+    """Yield the same items, prefetched on a thread; an exception there is raised here, after the items before it.
 
     Raises StoppedWaitingError if ``is_stopped`` returns True while waiting for the next item. The thread ends with the
     items, or when this generator is closed; one that waits for a silent pipe is abandoned.

@@ -449,8 +449,8 @@ class PROBI(_KMedian):
             nodes = self._nodes(X, sample_weight, reset=True)
             self._start()
             self.summary_.update(nodes)
-            found = self._solved(self.summary_, self._seed)
-            self.result_ = make_result(nodes, found.centers, found.n_iter, keep_order=self.init is not None)
+            estimate = self._solved(self.summary_, self._seed)
+            self.result_ = make_result(nodes, estimate.centers, estimate.n_iter, keep_order=self.init is not None)
         return self
 
     def partial_fit(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> Self:

@@ -586,9 +586,9 @@ class Nodes:
         n_pieces = 1 + int(work[-1] // GRAIN)
         if at_most is not None:
             n_pieces = min(n_pieces, at_most)
-        borders = np.searchsorted(work, work[-1] / n_pieces * np.arange(1, n_pieces))
-        borders = np.unique(np.concatenate([[0], borders, [len(self)]]))
-        return list(zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True))
+        bounds = np.searchsorted(work, work[-1] / n_pieces * np.arange(1, n_pieces))
+        bounds = np.unique(np.concatenate([[0], bounds, [len(self)]]))
+        return list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
 
     # -- parts and copies -------------------------------------------------------------------------------------------
 
@@ -713,10 +713,10 @@ class Nodes:
         >>> nodes.with_points(np.log10(nodes.points)).gravity_centers
         array([[1.]])
         """
-        places = frozen(as_floats(points, "points", 2, self.dtype))
-        if len(places) != self.n_realizations:
-            raise InputError(f"There are {len(places)} points for {self.n_realizations} realizations.")
-        changed = {"points": places, "magnitude": check_points(places, self.__dict__.get("offsets")), "statistics": {}}
+        new = frozen(as_floats(points, "points", 2, self.dtype))
+        if len(new) != self.n_realizations:
+            raise InputError(f"There are {len(new)} points for {self.n_realizations} realizations.")
+        changed = {"points": new, "magnitude": check_points(new, self.__dict__.get("offsets")), "statistics": {}}
         return self._trusted(**self._parts() | changed)
 
     def thin(
@@ -763,19 +763,19 @@ class Nodes:
         >>> probi.Nodes.from_groups(readings, 10_000).thin(32, random_state=0)
         Nodes(5 nodes, 159 realizations (31 to 32 per node), 3 features, float64, mass 5)
         """
-        most = allowed_realizations(max_realizations, epsilon)
-        found, nodes = self._thin(most, seed_of(random_state) % 2**64, 0, return_bounds)
+        n_allowed = allowed_realizations(max_realizations, epsilon)
+        thinned, nodes = self._thin(n_allowed, seed_of(random_state) % 2**64, 0, return_bounds)
         if not return_bounds:
             return nodes
-        return nodes, ThinningBounds(np.hypot(np.sqrt(found.variances), found.biases), found.moved)
+        return nodes, ThinningBounds(np.hypot(np.sqrt(thinned.variances), thinned.biases), thinned.moved)
 
-    def _thin(self, most: int, key: int, first: int, bounded: bool = False) -> tuple[Thinned, Self]:
+    def _thin(self, max_realizations: int, key: int, first: int, bounded: bool = False) -> tuple[Thinned, Self]:
         """Result of :meth:`thin` and its nodes, for a random key and the number of the first node under it."""
         given = Given(self.points, self.probabilities, self.offsets, self.total_probabilities)
-        found = thin(given, most, key, first, bounded)
-        arrays = {name: frozen(getattr(found, name)) for name in ("points", "probabilities", "offsets")}
-        arrays["total_probabilities"] = frozen(found.totals)
-        return found, self._trusted(**self._parts() | arrays | {"statistics": {}})
+        thinned = thin(given, max_realizations, key, first, bounded)
+        arrays = {name: frozen(getattr(thinned, name)) for name in ("points", "probabilities", "offsets")}
+        arrays["total_probabilities"] = frozen(thinned.totals)
+        return thinned, self._trusted(**self._parts() | arrays | {"statistics": {}})
 
     def with_weights(self, weights: ArrayLike) -> Self:
         """The same nodes with other weights; cached statistics are kept.
@@ -846,11 +846,11 @@ class Nodes:
     def _repr_html_(self) -> str:
         """Show the first nodes in a notebook."""
         shown, d = min(len(self), _notes.MAX_ROWS // 2), min(self.n_features, _notes.MAX_COLUMNS)
-        middles = self[:shown].gravity_centers[:, :d]
+        means = self[:shown].gravity_centers[:, :d]
         rows = [
             [
                 str(i) if self.ids is None else str(self.ids[i]),
-                f"{self.offsets[i + 1] - self.offsets[i]:,}", f"{self.mass[i]:.6g}", *(f"{x:.6g}" for x in middles[i]),
+                f"{self.offsets[i + 1] - self.offsets[i]:,}", f"{self.mass[i]:.6g}", *(f"{x:.6g}" for x in means[i]),
             ]
             for i in range(shown)
         ]  # fmt: skip

@@ -98,9 +98,7 @@ def assign(nodes: Nodes | ArrayLike, centers: ArrayLike) -> Labels:
     """
     nodes = as_nodes(nodes)
     centers = check_centers(centers, nodes.n_features)
-    assignment = Assignment(nodes)
-    assignment.update(centers, np.zeros(len(centers)), exact=False)
-    return assignment.labels
+    return Assignment.of(nodes, centers, exact=False).labels
 
 
 def expected_cost(nodes: Nodes | ArrayLike, centers: ArrayLike) -> float:
@@ -127,9 +125,7 @@ def expected_cost(nodes: Nodes | ArrayLike, centers: ArrayLike) -> float:
     """
     nodes = as_nodes(nodes)
     centers = check_centers(centers, nodes.n_features)
-    assignment = Assignment(nodes)
-    assignment.update(centers, np.zeros(len(centers)), exact=True)
-    return total_cost(nodes, assignment.nearest)
+    return total_cost(nodes, Assignment.of(nodes, centers, exact=True).nearest)
 
 
 def total_cost(nodes: Nodes, nearest: Floats) -> float:
@@ -154,14 +150,14 @@ def two_nearest(nodes: Nodes, centers: ArrayLike) -> TwoNearest:
     centers = check_centers(centers, nodes.n_features)
     n, (relative, slack) = len(nodes), _margins(nodes)
     labels, next_labels = np.empty(n, np.int32), np.empty(n, np.int32)
-    nearest, following = np.empty(n), np.empty(n)
+    nearest, next_nearest = np.empty(n), np.empty(n)
     _parallel.run(
         assignment_kernels.two_nearest, nodes.pieces(), nodes.points, nodes.probabilities, nodes.offsets,
         nodes.total_probabilities, nodes.gravity_centers, nodes.variances, centers, np.ascontiguousarray(centers.T),
-        relative, slack + _slack_of(centers, relative), labels, nearest, next_labels, following,
+        relative, slack + _slack_of(centers, relative), labels, nearest, next_labels, next_nearest,
     )  # fmt: skip
     totals = nodes.total_probabilities
-    return TwoNearest(labels, nearest / totals, next_labels, following / totals)
+    return TwoNearest(labels, nearest / totals, next_labels, next_nearest / totals)
 
 
 def _slack_of(centers: Floats, relative: float) -> float:
@@ -190,6 +186,13 @@ class Assignment:
         self._pieces = nodes.pieces()
         self._relative, self._slack = _margins(nodes)
 
+    @classmethod
+    def of(cls, nodes: Nodes, centers: Floats, exact: bool) -> Assignment:
+        """Assign nodes to centers."""
+        assignment = cls(nodes)
+        assignment.update(centers, np.zeros(len(centers)), exact)
+        return assignment
+
     def update(self, centers: Floats, moves: Floats, exact: bool) -> int:
         """Find the labels for centers that have moved by ``moves``; return the number of exact distances computed."""
         nodes = self.nodes
@@ -197,7 +200,7 @@ class Assignment:
             return self._compare_all(centers)
         slack = self._slack + _slack_of(centers, self._relative)
         if self._is_new and nodes.is_certain and len(centers) >= MANY_CENTERS:
-            self._guess(centers, slack)
+            self._start_with_bounds(centers, slack)
         self._is_new = False
         evaluations = _parallel.run(
             assignment_kernels.reassign, self._pieces, nodes.points, nodes.probabilities, nodes.offsets,
@@ -207,8 +210,8 @@ class Assignment:
         )  # fmt: skip
         return sum(evaluations)
 
-    def _guess(self, centers: Floats, slack: float) -> None:
-        """Find labels and bounds of certain nodes; exact distances then decide what they leave open."""
+    def _start_with_bounds(self, centers: Floats, slack: float) -> None:
+        """Find labels and bounds of certain nodes in float32; exact distances decide where the bounds do not."""
         self.nearest[:] = self.other[:] = np.inf
         join_centers(self.nodes.points, centers, 0, self.labels, self.nearest, self.other)
         self.nearest *= 1.0 + self._relative
@@ -219,11 +222,11 @@ class Assignment:
     def _compare_all(self, centers: Floats) -> int:
         """Compute all distances: for small problems, bounds take longer, and longer to compile."""
         distances = expected_distances(self.nodes, centers)
-        every = np.arange(len(distances))
+        rows = np.arange(len(distances))
         self.labels[:] = distances.argmin(axis=1)
         # Divided last: a division can equate numbers that differ in the last bit.
-        self.nearest[:] = distances[every, self.labels] / self.nodes.total_probabilities
-        distances[every, self.labels] = np.inf
+        self.nearest[:] = distances[rows, self.labels] / self.nodes.total_probabilities
+        distances[rows, self.labels] = np.inf
         self.other[:] = distances.min(axis=1) / self.nodes.total_probabilities
         return distances.size
 

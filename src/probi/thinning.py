@@ -127,13 +127,13 @@ def thin(given: Given, max_realizations: int, key: int, first: int, bounded: boo
     points, probabilities, offsets, totals = given
     sizes = np.diff(offsets)
     n, d = len(sizes), points.shape[1]
-    whole = sizes <= max_realizations
+    unchanged = sizes <= max_realizations
     (variances, biases, moved), spreads = np.zeros((3, n)), np.full((n, 2), -1.0)
-    if whole.all():
+    if unchanged.all():
         return Thinned(*given, variances, biases, moved, spreads)
     # A sum of many rounded probabilities may be further above 1 than that of a few.
-    totals = np.where(~whole & (totals > max_allowed(1, probabilities.dtype)), 1.0, totals)
-    chosen = np.flatnonzero(~whole)
+    totals = np.where(~unchanged & (totals > max_allowed(1, probabilities.dtype)), 1.0, totals)
+    chosen = np.flatnonzero(~unchanged)
     n_chosen = len(chosen)
     kept = kernels.Kept(
         np.empty((n_chosen, max_realizations, d), points.dtype), np.empty((n_chosen, max_realizations)),
@@ -155,13 +155,13 @@ def thin(given: Given, max_realizations: int, key: int, first: int, bounded: boo
     new_sizes = sizes.copy()
     new_sizes[chosen] = kept.sizes
     new_offsets = np.concatenate([[0], np.cumsum(new_sizes)])
-    from_whole, to_whole = np.repeat(whole, sizes), np.repeat(whole, new_sizes)
+    from_unchanged, to_unchanged = np.repeat(unchanged, sizes), np.repeat(unchanged, new_sizes)
     used = np.arange(max_realizations) < kept.sizes[:, None]
     new_points = np.empty((new_offsets[-1], d), points.dtype)
-    new_points[to_whole], new_points[~to_whole] = points[from_whole], kept.points[used]
+    new_points[to_unchanged], new_points[~to_unchanged] = points[from_unchanged], kept.points[used]
     new_probabilities = np.empty(new_offsets[-1], points.dtype)
-    new_probabilities[to_whole] = probabilities[from_whole]
-    new_probabilities[~to_whole] = kept.probabilities[used]
+    new_probabilities[to_unchanged] = probabilities[from_unchanged]
+    new_probabilities[~to_unchanged] = kept.probabilities[used]
     (variances[chosen], biases[chosen], moved[chosen]), spreads[chosen] = kept.errors.T, kept.spreads
     if bounded and d == 1:
         moved = _exact_distances(points, probabilities, offsets, new_points, new_probabilities, new_offsets)

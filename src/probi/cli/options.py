@@ -146,22 +146,22 @@ def names(values: list[str] | None) -> list[str]:
 def _pair(value: str | None) -> tuple[str, str] | None:
     if value is None:
         return None
-    found = names([value])
-    if len(found) != 2:
+    pair = names([value])
+    if len(pair) != 2:
         raise InputError(f"--lonlat must be two columns, LON,LAT, got {value!r}.")
-    return found[0], found[1]
+    return pair[0], pair[1]
 
 
 def numbers_of_clusters(text: str) -> list[int]:
     """Parse 20, or 5,10,20, or 2:30, or 2:30:4 as numbers of clusters, in increasing order."""
-    found: set[int] = set()
+    ks: set[int] = set()
     try:
         for part in text.split(","):
             start, *rest = (int(number) for number in part.split(":"))
             stop, step = [*rest, 1][:2] if rest else (start, 1)
             if len(rest) > 2 or start < 1 or stop < start or step < 1:
                 raise ValueError
-            found |= set(range(start, stop + 1, step))
+            ks |= set(range(start, stop + 1, step))
     except ValueError:
         raise InputError(f"-k must be a number, or several such as 5,10,20 or 2:30, got {text!r}.") from None
-    return sorted(found)
+    return sorted(ks)

@@ -147,9 +147,9 @@ def polyline(x: Floats, y: Floats) -> str:
     """Points of a path that is interrupted at missing ones."""
     steps, pen = "", "M"
     for a, b in zip(x.tolist(), y.tolist(), strict=True):
-        is_there = math.isfinite(a) and math.isfinite(b)
-        steps += f"{pen}{length(a)} {length(b)}" if is_there else ""
-        pen = "L" if is_there else "M"
+        is_finite = math.isfinite(a) and math.isfinite(b)
+        steps += f"{pen}{length(a)} {length(b)}" if is_finite else ""
+        pen = "L" if is_finite else "M"
     return steps
 
 
@@ -173,8 +173,8 @@ class Line:
         """A path, and one of the area."""
         x, y = box.x(self.x), box.y(self.y)
         if self.area:
-            there = np.isfinite(y)
-            below = np.append(x[there], x[there][[-1, 0]]), np.append(y[there], [box.bottom] * 2)
+            finite = np.isfinite(y)
+            below = np.append(x[finite], x[finite][[-1, 0]]), np.append(y[finite], [box.bottom] * 2)
             yield path(polyline(*below) + "Z", fill=self.color, alpha=self.area)
         dashes = "; stroke-dasharray: 4 2" if self.dashed else ""
         yield path(polyline(x, y), stroke=self.color, width=self.width, alpha=self.alpha, more=dashes)
@@ -224,14 +224,14 @@ class Dots:
             circles = stamps("o", places, self.radius)
             yield from (path(points, fill=self.fill, **edge) for points in (circles if self.width else [circles]))
             return
-        there = np.isfinite(places).all(axis=1)
+        finite = np.isfinite(places).all(axis=1)
         looks = np.array([f"{fill}{shape}" for fill, shape in zip(self.fill, self.shapes, strict=True)])
-        kinds, look_of = np.unique(looks[there], return_inverse=True)
+        kinds, look_of = np.unique(looks[finite], return_inverse=True)
         for i, look in enumerate(kinds.tolist()):
             mark = path(stamps(look[7:], np.zeros((1, 2)), self.radius), fill=look[:7], **edge)
             size = 'markerUnits="userSpaceOnUse" markerWidth="1" markerHeight="1" overflow="visible"'
             yield f'<marker id="{self.name}-{i}" {size}>{mark}</marker>'
-        layers = np.array_split(places[there], N_LAYERS), np.array_split(look_of, N_LAYERS)
+        layers = np.array_split(places[finite], N_LAYERS), np.array_split(look_of, N_LAYERS)
         for some, looks_of_some in zip(*layers, strict=True):
             for i in range(len(kinds)):
                 points = " ".join(f"{x:.1f},{y:.1f}" for x, y in some[looks_of_some == i].tolist())

@@ -232,19 +232,19 @@ def _resource(name: str) -> str:
 def _sentences(results: Sequence[Result], result: Result, cost: str, share: float) -> list[str]:
     """Sentences that explain the cost and the share of the spread in it."""
     kind = " (estimated, ± one standard error)" if result.standard_error > 0 else " (exact)"
-    found = [f"{counted(len(result.centers), 'center')} with an expected cost of {cost}{kind}."]
+    sentences = [f"{counted(len(result.centers), 'center')} with an expected cost of {cost}{kind}."]
     if share > 0:
-        found.append(f"{percent(share)} of it is the nodes' own spread, which no clustering can reduce.")
+        sentences.append(f"{percent(share)} of it is the nodes' own spread, which no clustering can reduce.")
     elif share == 0:
-        found.append("The nodes have no spread: all of the cost is distance between nodes and centers.")
-    found.append(_bound(result))
+        sentences.append("The nodes have no spread: all of the cost is distance between nodes and centers.")
+    sentences.append(_bound(result))
     if len(results) > 1:
         ks = enumerated([str(len(other.centers)) for other in results], 30)
-        found.append(f"Details are shown for {len(result.centers)} clusters; solutions exist for k = {ks}.")
+        sentences.append(f"Details are shown for {len(result.centers)} clusters; solutions exist for k = {ks}.")
     empty = len(result.centers) - result.n_distinct
     if empty > 0:
-        found.append(f"{counted(empty, 'cluster')} of these {'has' if empty == 1 else 'have'} no nodes.")
-    return [sentence for sentence in found if sentence]
+        sentences.append(f"{counted(empty, 'cluster')} of these {'has' if empty == 1 else 'have'} no nodes.")
+    return [sentence for sentence in sentences if sentence]
 
 
 def _bound(result: Result) -> str:
@@ -401,6 +401,6 @@ def _aligned(values: Array) -> list[str]:
     return [fixed(float(value), decimals) for value in values]
 
 
-def _ratios(parts: Array, wholes: Any) -> Array:
-    """Ratios of parts to wholes; NaN where there is no whole."""
-    return parts / np.where(np.isfinite(wholes) & (wholes != 0), wholes, np.nan)
+def _ratios(parts: Array, totals: Any) -> Array:
+    """Parts divided by totals; NaN where a total is 0."""
+    return parts / np.where(np.isfinite(totals) & (totals != 0), totals, np.nan)

@@ -6,20 +6,16 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from probi import _parallel
 from probi._kernels import geometry
-from probi._types import Array
+from probi._types import Array, Floats, Integers
 from probi.medians import SPREAD_TOL, certified_medians, measured
 from probi.nodes import GRAIN, Nodes
 from probi.objective import Assignment
 from probi.solver.problem import capped_probabilities
 from probi.summary.config import AUDIT_SIZE
 from probi.validation import frozen
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 # Nodes from which typical locations are computed, at most.
 N_TYPICAL = 255
@@ -137,7 +133,7 @@ class Surroundings:
         """Surroundings after the nodes of a leaf are read."""
         return replace(self, mass=self.mass + survey.mass, distance=self.distance + survey.distance)
 
-    def sizes(self, leaf: Nodes, survey: Survey, index: Indices | None = None) -> Floats:
+    def sizes(self, leaf: Nodes, survey: Survey, index: Integers | None = None) -> Floats:
         """Size of each node of a leaf, or of those with an index: its mass times (1 + distances / their means).
 
         These are the distance to the location, relative to that of all nodes so far, and those to the nearest of the
@@ -262,7 +258,7 @@ class AuditSample:
         """Sample with more nodes; a uniform number in (0, 1] and a size are given for each, None means their masses."""
         return self.joined(self._below(nodes, uniforms, nodes.mass if sizes is None else sizes, None))
 
-    def _below(self, nodes: Nodes, uniforms: Floats, sizes: Floats, index: Indices | None) -> "AuditSample":
+    def _below(self, nodes: Nodes, uniforms: Floats, sizes: Floats, index: Integers | None) -> "AuditSample":
         """Sample of nodes alone, or of those with an index, without keys above the threshold of this one."""
         with np.errstate(divide="ignore", over="ignore"):
             keys = uniforms / sizes
@@ -322,10 +318,8 @@ class AuditSample:
         if self.nodes is None:
             return 0.0, 0.0
         used, sizes = self.nodes[: self.limit], self.sizes[: self.limit]
-        assignment = Assignment(used)
-        assignment.update(centers, np.zeros(len(centers)), exact=True)
         _, spreads, _ = certified_medians(used, SPREAD_TOL)
-        excess = used.mass * (assignment.nearest - spreads)
+        excess = used.mass * (Assignment.of(used, centers, exact=True).nearest - spreads)
         least = 1.0 / self.threshold
         variances = (excess / sizes) ** 2 * least * np.maximum(least - sizes, 0.0)
         return math.fsum(excess / sizes * np.maximum(sizes, least)), math.sqrt(math.fsum(variances))

@@ -149,11 +149,13 @@ def _attoseconds(span: Any) -> int:
 
 def _in_coarsest_unit(length: Any) -> Any:
     """The same span in the coarsest unit: 1 hour, not 3,600,000,000 microseconds."""
-    whole = _attoseconds(length)
-    unit: Any = next(unit for unit in UNITS if unit != "W" and whole % UNITS[unit] == 0)  # a week is shown as 7 days
-    if whole // min(UNITS[unit], SECOND) > FARTHEST:
+    attoseconds = _attoseconds(length)
+    unit: Any = next(
+        unit for unit in UNITS if unit != "W" and attoseconds % UNITS[unit] == 0
+    )  # a week is shown as 7 days
+    if attoseconds // min(UNITS[unit], SECOND) > FARTHEST:
         raise InputError(f"The period is {length!r}, which is longer than the range of dates. Use a shorter one.")
-    return np.timedelta64(whole // UNITS[unit], unit)
+    return np.timedelta64(attoseconds // UNITS[unit], unit)
 
 
 def _as_times(times: Any) -> Array:
@@ -193,8 +195,8 @@ def _since_1970(dates: Array) -> Array:
 
 def _largest(values: Array) -> int:
     """Largest absolute value of integers."""
-    whole = values.astype(np.int64)
-    return max(abs(int(whole.min())), abs(int(whole.max())))
+    integers = values.astype(np.int64)
+    return max(abs(int(integers.min())), abs(int(integers.max())))
 
 
 def _whole_quotients(spans: Array, length: Any) -> Integers:

@@ -284,10 +284,10 @@ class Window(Configured):
         chosen = sorted(number for number in summaries if latest is not None and number > latest - last)
         if not chosen:
             return self._new_summary(0 if latest is None else latest)
-        whole = summaries[chosen[0]].__copy__()
+        merged = summaries[chosen[0]].__copy__()
         for number in chosen[1:]:
-            whole.merge(summaries[number])
-        return whole
+            merged.merge(summaries[number])
+        return merged
 
     @property
     def period(self) -> Any:

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from probi._notes import counted
-from probi._random import generator
 from probi._types import Array
 from probi.errors import InputError
-from probi.validation import as_array, as_floats
+from probi.validation import as_array, as_floats, generator
 
 
 def of_dense(points: Array, probabilities: Any) -> tuple[Array, Array | None, Array]:

@@ -14,7 +14,6 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from probi import _parallel
-from probi._random import seed_of
 from probi._types import Array, Labels
 from probi.errors import InputError
 from probi.nodes import Nodes, as_nodes, holds_realizations
@@ -24,6 +23,7 @@ from probi.solver.progress import Progress
 from probi.solver.result import Result
 from probi.solver.solve import contradiction, contradictory, few_distinct, make_result, solve_quietly
 from probi.summary import Summary
+from probi.validation import seed_of
 
 # Fitted attributes, and their names in a result.
 _FITTED = {

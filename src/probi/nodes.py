@@ -14,7 +14,6 @@ from probi import _notes, _parallel
 from probi._kernels import pull
 from probi._kernels.thinning import Given
 from probi._notes import counted
-from probi._random import seed_of
 from probi._realizations import of_dense, of_gaussians, of_lists, of_matrix
 from probi._types import Array, Floats, Integers
 from probi.errors import InputError, InputWarning
@@ -34,6 +33,7 @@ from probi.validation import (
     frozen,
     is_list_of_arrays,
     largest_magnitude,
+    seed_of,
     warn_of_rounding,
 )
 

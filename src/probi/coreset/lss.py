@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from probi._random import generator
 from probi._types import Floats, Integers
 from probi.coreset.paper import buckets, draws, kumar_medians, nearest, rings_of, spreads_around
 from probi.coreset.preset import Preset, Retained, concat_nonempty
@@ -23,7 +22,7 @@ from probi.errors import InputError, SolverWarning
 from probi.nodes import Nodes, as_nodes
 from probi.solver.problem import Problem, draw
 from probi.solver.seeding import seed
-from probi.validation import check_count, check_share, frozen, max_allowed
+from probi.validation import check_count, check_share, frozen, generator, max_allowed
 
 __all__ = ["lss_coreset"]
 

@@ -31,7 +31,6 @@ from numpy.typing import ArrayLike
 
 from probi import _parallel
 from probi._notes import counted
-from probi._random import seed_of
 from probi.engines import PART_BYTES
 from probi.engines.engine import N_FIRST, Engine, Files, Frame, OnPart, Space, no_progress
 from probi.engines.tasks import Summarize, Task, groups, merge, unpack_part
@@ -42,7 +41,7 @@ from probi.nodes import Nodes
 from probi.objective import assign as nearest
 from probi.summary import Summary
 from probi.tables.to_arrays import sorted_by_id
-from probi.validation import check_count
+from probi.validation import check_count, seed_of
 
 try:
     import dask

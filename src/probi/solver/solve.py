@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 
 from probi import _parallel
 from probi._notes import rounded
-from probi._random import generator
 from probi._types import Floats, Labels
 from probi.errors import InputError, SolverWarning
 from probi.medians import SPREAD_TOL, certified_medians
@@ -37,6 +36,7 @@ from probi.solver.realizations import NodeSwaps, are_near_medians
 from probi.solver.result import Clusters, Evaluation, Result
 from probi.solver.search import Searches, is_small
 from probi.solver.seeding import seed_as_in_paper
+from probi.validation import generator
 
 # The coreset's own error, as a share of the cost, is about this divided by the root of its nodes per cluster: 1 % with
 # 200 of them, where the largest in all runs of docs/results was 0.7 %. Its cost and the estimate contradict each other

@@ -79,7 +79,7 @@ class SummaryConfig:
     @classmethod
     def taken_from(cls, n_clusters: Any, options: dict[str, Any]) -> SummaryConfig:
         """Remove the parameters of a summary from options; ``random_state`` gives the seed."""
-        from probi._random import seed_of
+        from probi.validation import seed_of
 
         seed = seed_of(options.pop("random_state", None))
         names = {entry.name for entry in fields(cls)} - {"n_clusters", "seed"}

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probi import _parallel
-from probi._random import keyed
 from probi.coreset.preset import Retained, concat_nonempty, nonempty
 from probi.errors import InputError
 from probi.medians import SPREAD_TOL, certified_medians, measured
@@ -24,6 +23,7 @@ from probi.summary.audit import AuditSample, Surroundings, Survey
 from probi.summary.buffer import Buffer, Form
 from probi.summary.config import SummaryConfig
 from probi.thinning import NOTHING_LOST, ThinningTotals
+from probi.validation import keyed
 
 T = TypeVar("T")
 Floats = NDArray[np.float64]

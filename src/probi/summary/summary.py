@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 
 from probi import _notes, _parallel
 from probi._notes import counted
-from probi._random import seed_of
 from probi._types import Floats
 from probi.errors import InputError
 from probi.nodes import Nodes, as_nodes
@@ -34,7 +33,7 @@ from probi.summary.stream import (
     sums,
 )
 from probi.thinning import ThinningTotals
-from probi.validation import LARGEST, SMALLEST, frozen, plain_ids
+from probi.validation import LARGEST, SMALLEST, frozen, plain_ids, seed_of
 
 T = TypeVar("T")
 

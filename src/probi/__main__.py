@@ -6,13 +6,13 @@ import os
 import sys
 from contextlib import suppress
 
-# Modules are no garbage: with Python's own 700 new objects between two collections, looking for it takes a tenth of the
-# time of a short command.
+# With Python's default of 700 new objects between two collections, looking for garbage in freshly loaded modules takes
+# a tenth of the time of a short command.
 COLLECT_AFTER = 50_000
 
 
 def main() -> None:
-    """Run the command line and end the process; Ctrl-C while it is imported is answered as at any other time."""
+    """Run the command line and end the process; Ctrl-C during imports is handled as at any other time."""
     gc.set_threshold(COLLECT_AFTER)
     try:
         from probi.cli.app import main as run
@@ -21,7 +21,7 @@ def main() -> None:
     except KeyboardInterrupt:
         print("probi: Stopped.", file=sys.stderr)
         code = 1
-    # Files are closed by now; to free every object as well would take a tenth of a second.
+    # Files are closed by now; freeing every object as well would take a tenth of a second.
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):

@@ -119,7 +119,7 @@ class Nodes:
 
     @classmethod
     def _counted(cls, *arrays: Any) -> tuple[Self, int]:
-        """Make nodes of the arguments of the class; also return for how many rounding put the probabilities above 1."""
+        """Make nodes as the constructor does; also return for how many rounding put the probabilities above 1."""
         parts, n_rounded = checked_parts(*arrays)
         return cls.__new__(cls)._set(parts), n_rounded
 
@@ -127,8 +127,8 @@ class Nodes:
         """Values of NodeParts by name."""
         return {name: self.__dict__.get(name) for name in NodeParts._fields} | {"statistics": dict(self._statistics)}
 
-    # What holds nothing but ones, and the offsets of certain nodes, are made when they are asked for: one read of many
-    # points takes less time than to write these.
+    # Arrays of ones, and the offsets of certain nodes, are made on first use: writing them takes longer than reading
+    # many points.
 
     @cached_property
     def probabilities(self) -> Array:

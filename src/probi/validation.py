@@ -238,7 +238,7 @@ def certain_parts(points: Array, weights: Any, ids: Any) -> NodeParts:
 
 
 def checked_parts(points: Any, probabilities: Any, offsets: Any, weights: Any, ids: Any) -> tuple[NodeParts, int]:
-    """Parts of nodes, and for how many of these rounding put the probabilities above 1."""
+    """Parts of nodes, and for how many rounding put the sum of probabilities above 1."""
     points = frozen(as_floats(points, "points", 2))
     offsets = frozen(check_offsets(offsets, len(points)))
     n_nodes = len(offsets) - 1

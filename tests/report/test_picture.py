@@ -12,7 +12,7 @@ from samples import blobs, quiet_solve
 from probi import Nodes, assign
 from probi.geo import lonlat_of, on_sphere
 from probi.report._charts import MAX_NUMBERED, clusters_picture, elbow_picture, profiles_picture, split_picture
-from probi.report._marks import EXCESS, PALETTE, RADIUS, SPREAD, beside, color, marker, polyline, shown
+from probi.report._marks import EXCESS, PALETTE, RADIUS, SPREAD, color, css_color, marker, place_discs, polyline
 from probi.report._picture import limits, round_ticks
 from probi.report._scene import make_scene
 
@@ -81,7 +81,7 @@ def test_discs_stand_beside_their_clusters_and_apart():
     rng = np.random.default_rng(0)
     centers = np.array([[60.0, 60], [70, 60], [200, 20], [195, 280], [5, 150]])
     marks = np.repeat(centers, 30, axis=0) + rng.uniform(-7, 7, (150, 2))
-    discs = beside(centers, np.arange(5), marks, np.array([[0.0, 0], [300, 300]]))
+    discs = place_discs(centers, np.arange(5), marks, np.array([[0.0, 0], [300, 300]]))
     assert np.linalg.norm(discs[:, None] - marks, axis=2).min() > RADIUS
     apart = np.linalg.norm(discs[:, None] - discs, axis=2)[np.triu_indices(5, 1)]
     assert apart.min() > 2 * RADIUS
@@ -169,7 +169,7 @@ def test_bars_are_as_long_as_the_cost():
     order = np.argsort(-result.clusters.cost, kind="stable")
     widths = {}
     for paint in (SPREAD, EXCESS):
-        (bars,) = [e for e in elements(picture, "path") if f"fill: {shown(paint)}" in e.get("style")][:1]
+        (bars,) = [e for e in elements(picture, "path") if f"fill: {css_color(paint)}" in e.get("style")][:1]
         found = re.findall(rf"M({NUMBER}) {NUMBER}H({NUMBER})", bars.get("d"))
         widths[paint] = np.array([float(end) - float(start) for start, end in found])
     together = np.concatenate([widths[SPREAD], widths[EXCESS]])

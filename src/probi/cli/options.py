@@ -95,7 +95,7 @@ def _reading(**given: Any) -> Options:
 TEXT, TEXTS = str | None, list[str] | None
 TYPED = {"features": TEXTS, "id": TEXTS, "probability": TEXT, "weight": TEXT, "lonlat": TEXT}
 
-# By the parameter of a command: the options in its place, and what makes its value of those that are given.
+# Per parameter of a command: the options that take its place, and what makes its value of those given.
 GROUPS: dict[str, tuple[list[inspect.Parameter], Callable[..., Any]]] = {
     "console": ([_flag("json", "Print the result as JSON."), _flag("quiet", "Only print errors.", "-q")], Console),
     "summary_options": ([*_parameters(SummaryConfig, "Summary", {})], dict),

@@ -209,7 +209,7 @@ def empty_assignment_table(schema: pa.Schema, columns: Columns, ks: Sequence[int
 
 @contextlib.contextmanager
 def assignment_file(path: Path) -> Iterator["OutputFile"]:
-    """File for tables of :func:`assignment_table`, which is there when all of them are; its name says the format."""
+    """File for tables of :func:`assignment_table`, in the format of its name; it appears when it is complete."""
     format = assignment_format(path)
     with replacing(path) as temporary:
         file = OutputFile(format, temporary, path.name)
@@ -220,7 +220,7 @@ def assignment_file(path: Path) -> Iterator["OutputFile"]:
 
 
 def assignment_format(path: Path) -> Format:
-    """Format that the name of a file of assignments asks for."""
+    """Format of a file of assignments, by its name."""
     return _format_to_write(path, lambda format: format.create is not None)
 
 
@@ -235,9 +235,9 @@ def write_nodes(
     weighted: bool = False,
     id_name: str = "id",
 ) -> int:
-    """Write nodes in a layout, in the format that the name of the file says; return how many there were.
+    """Write nodes in a layout, in the format of the file name; return how many there were.
 
-    Unless they are ``weighted``, all weights are 1, and no column holds them where the layout does without.
+    If not ``weighted``, all weights are 1, and layouts that do not need a column of weights have none.
     """
     format = nodes_format(path)
     n_nodes = 0
@@ -261,7 +261,7 @@ def write_nodes(
 
 
 def nodes_format(path: Path) -> Format:
-    """Format that the name of a file of nodes asks for."""
+    """Format of a file of nodes, by its name."""
     return _format_to_write(path, lambda format: format.create is not None or format.write_nodes is not None)
 
 

@@ -12,7 +12,7 @@ from probi.medians import SPREAD_TOL, certified_medians
 from probi.report import _marks as style
 from probi.report._marks import Bars, Dots, Line, Mark, Numbers, color, ellipse, has_colors, marker, strokes
 from probi.report._picture import Axis, Panel, Picture, Ticks, limits, round_ticks
-from probi.report._scene import Scene, covariance, enumerated, measured, number, percent, principal_plane, short
+from probi.report._scene import Scene, covariance, enumerated, number, percent, principal_plane, short, with_unit
 from probi.solver.result import Result
 
 # More marks would only hide each other.
@@ -55,9 +55,9 @@ def clusters_picture(scene: Scene) -> Picture:
     """Realizations, medians, ellipses and centers in a plane."""
     plane, nodes, k = choose_plane(scene), scene.nodes, scene.n_clusters
     heights = np.arange(len(nodes)) * GOLDEN % 1.0  # in a row, between 0 and 1
-    rows = some_of(nodes.n_realizations, MAX_REALIZATIONS, seed=0)
+    rows = sample_indices(nodes.n_realizations, MAX_REALIZATIONS, seed=0)
     realizations = plane.project(nodes.points[rows], scene.owners[rows], scene.by_realization(heights)[rows])
-    chosen = some_of(len(nodes), MAX_MEDIANS, seed=1)
+    chosen = sample_indices(len(nodes), MAX_MEDIANS, seed=1)
     labels = scene.labels[chosen]
     medians = plane.project(certified_medians(nodes.take(chosen), SPREAD_TOL)[0], labels, heights[chosen])
     centers = plane.project(scene.coordinates, np.arange(k), np.full(k, 0.5))
@@ -83,7 +83,7 @@ def clusters_picture(scene: Scene) -> Picture:
     marks.append(Numbers("numbers", centers, numbers, [color(c, k) for c in numbers], hidden))
     return Picture(
         f"{counted(k, 'cluster')} of {'nodes' if nodes.is_certain else 'uncertain nodes'}",
-        _clusters_caption(scene, len(rows), len(chosen), bool(large)) + plane.note + scene.part,
+        _clusters_caption(scene, len(rows), len(chosen), bool(large)) + plane.note + scene.sample_note,
         f"Scatter plot of {counted(len(chosen), 'node')} in {counted(k, 'cluster')} around numbered centers.",
         min(1.4 + 0.42 * k, 14.0) if plane.has_rows else 4.6,
         Axis(plane.x, x),
@@ -93,7 +93,7 @@ def clusters_picture(scene: Scene) -> Picture:
     )
 
 
-def some_of(n: int, at_most: int, seed: int) -> Integers:
+def sample_indices(n: int, at_most: int, seed: int) -> Integers:
     """Indices of those to draw, always the same ones."""
     return np.arange(n) if n <= at_most else np.sort(np.random.default_rng(seed).choice(n, at_most, replace=False))
 
@@ -238,7 +238,7 @@ def elbow_picture(results: Sequence[Result], chosen: int | None, unit: str = "")
     if np.any(errors > 0):
         caption += " Bars: two standard errors in each direction."
     if 0 < floor < np.inf:
-        caption += f" Shaded: the nodes' own spread, {measured(number(floor), unit)}; no clustering costs less."
+        caption += f" Shaded: the nodes' own spread, {with_unit(number(floor), unit)}; no clustering costs less."
     if chosen is not None:
         best = results[chosen]
         marks.append(Dots("chosen", np.array([[len(best.centers), best.cost]]), 5.7, "none", style.INK, 1.0))
@@ -285,7 +285,7 @@ def split_picture(result: Result, unit: str = "") -> Picture:
         others = cost - float(np.nansum(result.clusters.cost[shown]))
         caption += (
             f" The {len(costs) - n:,} cheapest of {len(costs):,} clusters, "
-            f"which cost {measured(number(others), unit)} together, are left out."
+            f"which cost {with_unit(number(others), unit)} together, are left out."
         )
     most = number(float(np.nanmax(result.clusters.cost)))
     alt = f"Bar chart: cluster {shown[0]} costs most, {most} of {number(cost)}."
@@ -376,4 +376,4 @@ def _profiles_caption(scene: Scene, shown: Integers, n_clusters: int) -> str:
         caption += f" Left out, because the centers differ least in them: {names}."
     if n_clusters < scene.n_clusters:
         caption += f" Only the {n_clusters} largest of {scene.n_clusters} clusters are drawn."
-    return caption + scene.part
+    return caption + scene.sample_note

@@ -97,7 +97,7 @@ class Box:
         return np.column_stack([self.x(points[:, 0]), self.y(points[:, 1])])
 
 
-def shown(color: str) -> str:
+def css_color(color: str) -> str:
     """A color as the page defines it."""
     return VARIABLES.get(color, color)
 
@@ -112,23 +112,23 @@ def path(
     more: str = "",
 ) -> str:  # fmt: skip
     """A path with a fill color, an outline color, or both; nothing if there are no points."""
-    paint = f"fill: {shown(fill)}"
+    paint = f"fill: {css_color(fill)}"
     if width:
-        paint += f"; stroke: {shown(stroke)}; stroke-width: {length(width)}"
+        paint += f"; stroke: {css_color(stroke)}; stroke-width: {length(width)}"
     if alpha < 1.0:
         paint += f"; {'fill' if fill != 'none' else 'stroke'}-opacity: {length(alpha)}"
     return f'<path d="{"".join(points)}" style="{paint}{more}"/>' if points else ""
 
 
 def text(
-    x: float, y: float, words: str, *, size: float = SMALL, color: str = INK, anchor: str = "start",
+    x: float, y: float, content: str, *, size: float = SMALL, color: str = INK, anchor: str = "start",
     turned: bool = False, bold: bool = False,
 ) -> str:  # fmt: skip
     """One line of text, vertically centered; it reads upward if ``turned``."""
     base = f' transform="rotate(-90 {length(x)} {length(y)})"' if turned else ""
-    style = f"font: {'bold ' * bold}{length(size)}px var(--sans); text-anchor: {anchor}; fill: {shown(color)}"
+    style = f"font: {'bold ' * bold}{length(size)}px var(--sans); text-anchor: {anchor}; fill: {css_color(color)}"
     return (
-        f'<text x="{length(x)}" y="{length(y)}" dy="0.35em"{base} style="{style}">{escape(words, quote=False)}</text>'
+        f'<text x="{length(x)}" y="{length(y)}" dy="0.35em"{base} style="{style}">{escape(content, quote=False)}</text>'
     )
 
 
@@ -287,7 +287,7 @@ class Numbers:
         """Lines to the centers, then discs."""
         places = box.places(self.centers)
         frame = np.array([[box.left, box.top], [box.right, box.bottom]])
-        discs = beside(places, self.numbers, box.places(self.marks), frame)
+        discs = place_discs(places, self.numbers, box.places(self.marks), frame)
         towards = places[self.numbers] - discs
         ends = discs + towards * (1.0 - 3.0 / np.hypot(*towards.T))[:, None]
         yield path(outlines("M{} {}L{} {}", *discs.T, *ends.T), stroke=MUTED, width=0.8)
@@ -302,7 +302,7 @@ class Numbers:
         figure.draw_without_rendering()  # the layout determines the size of the axes
         places, marks = (axes.transData.transform(some) * 72 / figure.dpi for some in (self.centers, self.marks))
         frame = axes.get_window_extent().get_points() * 72 / figure.dpi
-        shifts = beside(places, self.numbers, marks, frame) - places[self.numbers]
+        shifts = place_discs(places, self.numbers, marks, frame) - places[self.numbers]
         for c, paint, shift in zip(self.numbers, self.colors, shifts, strict=True):
             axes.annotate(
                 str(c), tuple(self.centers[c]), xytext=tuple(shift), textcoords="offset points", ha="center",
@@ -323,7 +323,7 @@ def disc(x: float, y: float, width: float, height: float, size: float) -> "Path"
     return Path.circle((x + width / 2, y + height / 2), RADIUS / NUMBER_SIZE * size)
 
 
-def beside(centers: Floats, numbers: Integers, marks: Floats, frame: Floats) -> Floats:
+def place_discs(centers: Floats, numbers: Integers, marks: Floats, frame: Floats) -> Floats:
     """Positions of the discs with numbers: near their centers, where they hide little.
 
     Parameters
@@ -352,14 +352,14 @@ def beside(centers: Floats, numbers: Integers, marks: Floats, frame: Floats) -> 
     for c in numbers.tolist():
         spots = centers[c] + shifts
         costs = np.repeat(distances / RADIUS, N_DIRECTIONS)
-        costs += 2.0 * _n_near(spots, marks, RADIUS + 1) + 60.0 * _n_near(spots, dots, RADIUS + 3)
-        costs += 600.0 * _n_near(spots, placed, 2 * RADIUS + 2)
+        costs += 2.0 * _n_within(spots, marks, RADIUS + 1) + 60.0 * _n_within(spots, dots, RADIUS + 3)
+        costs += 600.0 * _n_within(spots, placed, 2 * RADIUS + 2)
         costs += 1e6 * ((spots < low) | (spots > high)).any(axis=1)
         placed = np.vstack([placed, spots[costs.argmin()]])
     return placed
 
 
-def _n_near(spots: Floats, others: Floats, radius: float) -> Floats:
+def _n_within(spots: Floats, others: Floats, radius: float) -> Floats:
     """How many of the others are within the radius of each spot."""
     near = np.abs(spots[:, None, 0] - others[:, 0]) ** 2 + (spots[:, None, 1] - others[:, 1]) ** 2 < radius**2
     return np.asarray(near.sum(axis=1), np.float64)

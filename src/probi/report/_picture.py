@@ -1,4 +1,4 @@
-"""A plot, described once: its axes, panels and words; drawn as SVG for the report, or by matplotlib."""
+"""A plot, described once: its axes, panels and texts; drawn as SVG for the report, or by matplotlib."""
 
 import math
 import textwrap
@@ -77,7 +77,7 @@ def _ticks_across(low: float, high: float, room: float) -> Ticks:
 
 def _width_of(ticks: Ticks, size: float = SMALL) -> float:
     """Width of the longest label."""
-    return DIGIT * size * max((len(words) for _, words in ticks), default=0)
+    return DIGIT * size * max((len(label) for _, label in ticks), default=0)
 
 
 # -- pictures ---------------------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ class Panel(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """A plot: panels with the same axes, row by row, and the words about it."""
+    """A plot: panels with the same axes, row by row, with title and caption."""
 
     title: str
     caption: str
@@ -184,10 +184,10 @@ class Picture(NamedTuple):
             lines += svg.outlines(svg.HORIZONTAL, up, box.left, box.left - TICK)
         yield svg.path(lines, stroke=MUTED, width=0.6)
         below, anchor = (GAP, "end") if turned else (TICK + GAP + 0.5 * SMALL, "middle")
-        for x, (_, words) in zip(across, x_ticks, strict=True) if is_lowest else ():
-            yield svg.text(x, box.bottom + below, words, anchor=anchor, turned=turned)
-        for y, (_, words) in zip(up, y_ticks, strict=True) if is_first else ():
-            yield svg.text(box.left - TICK - GAP, y, words, anchor="end")
+        for x, (_, label) in zip(across, x_ticks, strict=True) if is_lowest else ():
+            yield svg.text(x, box.bottom + below, label, anchor=anchor, turned=turned)
+        for y, (_, label) in zip(up, y_ticks, strict=True) if is_first else ():
+            yield svg.text(box.left - TICK - GAP, y, label, anchor="end")
 
     def _names(self, boxes: list[Box], x_ticks: Ticks, y_ticks: Ticks) -> Iterator[str]:
         """Names of the axes, in the middle of all panels."""
@@ -298,10 +298,10 @@ def _style_axis(axes: "Axes", which: Any, axis: Axis) -> None:
         axes.set_axisbelow(True)
         which.set_major_formatter(_tick)
     if axis.ticks is not None:
-        which.set_ticks([value for value, _ in axis.ticks], [words for _, words in axis.ticks], **PLAIN)
+        which.set_ticks([value for value, _ in axis.ticks], [label for _, label in axis.ticks], **PLAIN)
     if axis.is_turned:
         for text in which.get_ticklabels():
-            # Anchored to their ticks in any font: that of a browser is not the one measured here.
+            # Anchored to their ticks in any font: that of a browser is not the one with_unit here.
             text.set(rotation=90, rotation_mode="anchor", ha="right", va="center")
             text.set_fontsize(TEXT if len(axis.ticks or ()) <= 24 else 6.5)
     if axis.is_turned or not axis.has_line:

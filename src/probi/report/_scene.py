@@ -136,8 +136,8 @@ class Scene:
         return np.sort(np.argsort(-self.cluster_masses, kind="stable")[:at_most])
 
     @property
-    def part(self) -> str:
-        """Says how many of the nodes are drawn, if not all are."""
+    def sample_note(self) -> str:
+        """How many of the nodes are drawn, if not all are."""
         if len(self.nodes) == self.n_nodes:
             return ""
         return f" Drawn from {len(self.nodes):,} of {counted(self.n_nodes, 'node')}, chosen at random."
@@ -150,7 +150,7 @@ def make_scene(result: Result, nodes: Any, features: Sequence[str] | None, origi
     if len(nodes) == 0:
         raise InputError("No nodes to draw. Pass at least one.")
     centers = check_centers(result.centers, nodes.n_features)
-    some = some_nodes(nodes, MAX_COORDINATES // nodes.n_features)
+    some = sample_nodes(nodes, MAX_COORDINATES // nodes.n_features)
     convert = partial(_in_original_units, original)
     n_original = convert(centers).shape[1]
     if features is not None and len(features) != n_original:
@@ -170,7 +170,7 @@ def check_result(result: Any) -> None:
         )
 
 
-def some_nodes(nodes: Nodes, max_realizations: int) -> Nodes:
+def sample_nodes(nodes: Nodes, max_realizations: int) -> Nodes:
     """All nodes, or a fixed sample with at most ``max_realizations`` realizations, but at least one node."""
     if nodes.n_realizations <= max_realizations:
         return nodes
@@ -364,12 +364,12 @@ def plus_minus(value: float, error: float) -> str:
     return _signed(" ± ".join(both))
 
 
-def measured(value: str, unit: str) -> str:
+def with_unit(value: str, unit: str) -> str:
     """Add the unit to a number, if there is one.
 
     Examples
     --------
-    >>> measured("12.3", "km"), measured("12.3", "")
+    >>> with_unit("12.3", "km"), with_unit("12.3", "")
     ('12.3 km', '12.3')
     """
     return f"{value} {unit}" if unit else value

@@ -33,10 +33,10 @@ from probi.report._scene import (
     enumerated,
     fixed,
     make_scene,
-    measured,
     number,
     percent,
     plus_minus,
+    with_unit,
 )
 from probi.solver.result import Result
 
@@ -186,7 +186,7 @@ def render_report(
     )
     counts = context.counts if context.counts is not None or result.labels is None else result.clusters.count
     is_estimate = result.labels is None and not math.isclose(result.coreset_cost, result.cost, rel_tol=1e-9)
-    cost = measured(plus_minus(result.cost, result.standard_error), context.unit)
+    cost = with_unit(plus_minus(result.cost, result.standard_error), context.unit)
     mass, share = float(result.clusters.mass.sum()), _spread_share(result)
     script = _resource("page.js")
     environment = jinja2.Environment(
@@ -201,7 +201,7 @@ def render_report(
         title=clean(context.title),
         k=k,
         cost=cost,
-        mean_distance=measured(number(result.cost / mass if mass > 0 else math.nan, 3), context.unit),
+        mean_distance=with_unit(number(result.cost / mass if mass > 0 else math.nan, 3), context.unit),
         spread_share=percent(share),
         sentences=_sentences(results, result, cost, share),
         spread_percent=f"{100 * share:.2f}%" if math.isfinite(share) else "0%",  # width of the bar at the top
@@ -212,7 +212,7 @@ def render_report(
         has_colors=has_colors(k),
         has_counts=counts is not None,
         is_estimate=is_estimate,
-        coreset_cost=measured(number(result.coreset_cost), context.unit),
+        coreset_cost=with_unit(number(result.coreset_cost), context.unit),
         grid=centers_grid(scene),
         long=LONG,
         borderline=borderline_rows(context.borderline),

@@ -54,7 +54,7 @@ class Buffer:
         self._used = (0, 0, NOTHING_LOST)
         # By name, as in Nodes: those that some of the nodes were given with.
         self._arrays: dict[str, Array] = {}
-        # Nodes and realizations that it will hold in the end, about.
+        # About how many nodes and realizations it will hold in the end.
         self._expected = (0, 0)
 
     @classmethod
@@ -81,10 +81,10 @@ class Buffer:
         return self._used[2]
 
     def expect(self, n_nodes: int, n_realizations: int) -> None:
-        """Say how many nodes and realizations it will hold in the end, about.
+        """Announce about how many nodes and realizations it will hold in the end.
 
-        Large arrays get room for all of them at once: the system gives memory only for what is written, while one that
-        grows is there twice.
+        Large arrays get room for all of them at once: the system provides memory only for what is written, while an
+        array that grows is in memory twice.
         """
         self._expected = n_nodes, n_realizations
 
@@ -102,11 +102,11 @@ class Buffer:
         self._used = (n, r, self.thinning if thinning is None else thinning)
 
     def followed_by(self, nodes: Nodes) -> Nodes:
-        """All nodes and then some others, in the memory of the buffer, to which the others are not added."""
+        """All nodes followed by others, in the memory of the buffer, but without adding the others to it."""
         return self._views(*self._write(nodes))
 
     def _write(self, nodes: Nodes) -> tuple[int, int]:
-        """Copy nodes behind those that are there; return the numbers of nodes and realizations up to them."""
+        """Copy nodes after the existing ones; return the numbers of nodes and realizations including them."""
         start, first, _ = self._used
         n, r = start + len(nodes), first + nodes.n_realizations
         for name, given in nodes._parts().items():
@@ -120,7 +120,7 @@ class Buffer:
         return n, r
 
     def _room(self, name: str, given: Array | None, used: int, needed: int) -> Array:
-        """Array of which so many rows are used, with room for those needed.
+        """The array of this name, of which ``used`` rows are filled, with room for ``needed``.
 
         It at least doubles when it grows, so that adding takes amortized constant time.
         """

@@ -43,7 +43,7 @@ class SummaryConfig:
     )
     epsilon: float | None = option_field(None, "With --preset theory: the largest relative error.", metavar="SHARE")
     delta: float | None = option_field(None, "With --preset theory: how often it may be exceeded.", metavar="SHARE")
-    audit_size: int = option_field(AUDIT_SIZE, "Nodes by which costs are estimated.", metavar="NODES", min=1)
+    audit_size: int = option_field(AUDIT_SIZE, "Nodes from which costs are estimated.", metavar="NODES", min=1)
 
     # Nodes per leaf at most, and coresets of one level that become one of the next; 0: as in the preset. Coordinates
     # per leaf, at which it ends with fewer nodes (short_leaves); 0: any number, None: as in the preset. Saved in the

@@ -640,7 +640,7 @@ def _open_stream(streams: list[Stream]) -> tuple[int, Stream]:
 
 
 def _with_plain_ids(nodes: Nodes) -> Nodes:
-    """The same nodes with ids of one dtype per kind; without them if they are of no kind that is kept."""
+    """The same nodes with ids of one dtype per kind; ids of other kinds are dropped."""
     if nodes.ids is None:
         return nodes
     ids = plain_ids(nodes.ids)

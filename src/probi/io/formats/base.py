@@ -1,4 +1,4 @@
-"""Files: those that a user names, the format of each, and how files of any format are read and written as tables."""
+"""Files: those that a user names, their formats, and how files of any format are read and written as tables."""
 
 import contextlib
 import glob
@@ -113,7 +113,7 @@ def formats_by_ending() -> dict[str, str]:
 
 
 def format_of_name(file_name: str) -> str | None:
-    """Return the name of the format that the ending of a file's name says, if it says one."""
+    """Return the name of the format with the ending of this file name, if there is one."""
     name = file_name.lower()
     return next((format for ending, format in formats_by_ending().items() if name.endswith(ending)), None)
 

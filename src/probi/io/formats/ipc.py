@@ -24,8 +24,8 @@ class IpcFile(TableFile):
         self.schema = opened.schema
         if b"probi" in (self.schema.metadata or {}):
             raise InputError("this is a summary, not a table of nodes. Use probi solve, merge, evaluate or info.")
-        # How far each batch is in the file counts bytes of a stream, or batches: counting rows would mean to read, and
-        # unzip, all of them.
+        # How far each batch is in the file counts bytes of a stream, or batches: counting rows would
+        # require reading and decompressing all of them.
         if is_stream:
             self.total = source.size
             batches = ((batch, 0 if self.total is None else data.tell()) for batch in opened)

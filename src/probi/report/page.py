@@ -22,7 +22,6 @@ from probi._system import versions, write_atomically
 from probi._types import Array
 from probi.errors import InputError
 from probi.nodes import Nodes
-from probi.report._charts import clusters_picture, elbow_picture, profiles_picture, split_picture
 from probi.report._marks import color, has_colors
 from probi.report._picture import Picture
 from probi.report._scene import (
@@ -38,6 +37,7 @@ from probi.report._scene import (
     plus_minus,
     with_unit,
 )
+from probi.report.plots import clusters_picture, elbow_picture, profiles_picture, split_picture
 from probi.solver.result import Result
 
 MAX_PROFILED = 12  # features whose names fit below a panel

@@ -1,21 +1,67 @@
-"""Plots of solutions as matplotlib figures, without pyplot and its global state."""
+"""The plots: clusters in a plane, cost by number of clusters and by cluster, and centers feature by feature.
+
+Each is described once, as a Picture, which the report draws as SVG; the public functions draw it by matplotlib, without
+pyplot and its global state.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
+from probi._notes import counted
+from probi._types import Array, Floats, Integers
 from probi.errors import InputError
+from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import Nodes
-from probi.report._charts import clusters_picture, elbow_picture, profiles_picture, split_picture
-from probi.report._scene import Original, check_result, make_scene
+from probi.report import _marks as style
+from probi.report._marks import Bars, Dots, Line, Mark, Numbers, color, ellipse, has_colors, marker, strokes
+from probi.report._picture import Axis, Panel, Picture, Ticks, limits, round_ticks
+from probi.report._scene import (
+    Original,
+    Scene,
+    check_result,
+    covariance,
+    enumerated,
+    make_scene,
+    number,
+    percent,
+    principal_plane,
+    short,
+    with_unit,
+)
 from probi.solver.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+# More marks would only hide each other.
+MAX_REALIZATIONS, MAX_MEDIANS = 4000, 1500
+
+ROW = 0.7  # fraction of its row that the nodes of a cluster fill, if there is one feature only
+GOLDEN = 0.6180339887498949  # its multiples modulo 1 are evenly spread, for any number of them
+STRETCHED = 6.0  # axes whose lengths differ by more than this factor have separate scales
+
+MAX_NUMBERED = 10  # if clusters have no colors, only the largest have a number
+FAINT = 0.35  # opacity of medians if clusters have no colors, so that centers stand out
+SMALLEST_ELLIPSE = 0.023  # half of its longer axis, as a fraction of the plot; a smaller one would only hide the center
+
+MAX_LABELS = 16  # numbers of clusters that fit below an axis
+MAX_BARS = 20  # the most expensive clusters have one
+
+MAX_FEATURES, MAX_PANELS = 60, 24
+LONGEST_NAME = 22  # characters below a panel
+LINEAR = 2.0  # standard deviations up to which a scale that must also show extremes is an ordinary one
+EXTREME = 6.0  # where such a scale begins to be worth it
+FEW_STEPS = (1.0, 2.0, 3.0, 5.0, 10.0)  # so that few ticks fill a low panel
+
+
+# -- clusters in a plane ----------------------------------------------------------------------------------------------
 
 
 def plot_clusters(
@@ -68,6 +114,179 @@ def plot_clusters(
     return clusters_picture(make_scene(result, nodes, features, original)).plot(ax)
 
 
+@dataclass(frozen=True, eq=False)
+class Plane:
+    """Projection from coordinates of the clustering to the plane of the plot."""
+
+    project: Callable[[Array, Array, Array], Floats]  # coordinates (n, d), clusters (n,), heights in a row (n,)
+    x: str
+    y: str
+    note: str
+    has_rows: bool = False
+    aspect: float = 1.0  # length of one unit of y, in units of x
+
+
+def clusters_picture(scene: Scene) -> Picture:
+    """Realizations, medians, ellipses and centers in a plane."""
+    plane, nodes, k = choose_plane(scene), scene.nodes, scene.n_clusters
+    heights = np.arange(len(nodes)) * GOLDEN % 1.0  # in a row, between 0 and 1
+    rows = sample_indices(nodes.n_realizations, MAX_REALIZATIONS, seed=0)
+    realizations = plane.project(nodes.points[rows], scene.owners[rows], scene.by_realization(heights)[rows])
+    chosen = sample_indices(len(nodes), MAX_MEDIANS, seed=1)
+    labels = scene.labels[chosen]
+    medians = plane.project(certified_medians(nodes.take(chosen), SPREAD_TOL)[0], labels, heights[chosen])
+    centers = plane.project(scene.coordinates, np.arange(k), np.full(k, 0.5))
+    outlines = list(ellipses(scene, plane)) if has_colors(k) else []
+    ends = [middle + sign * np.hypot(*halves) for _, middle, *halves in outlines for sign in (-1, 1)]
+    points = np.vstack([realizations, medians, centers, *ends])
+    x, y = limits(points[:, 0]), limits(points[:, 1])
+    aspect, sides = _scales(plane, x[1] - x[0], y[1] - y[0])
+    large = [outline for outline in outlines if np.hypot(*(outline[2] / sides)) >= SMALLEST_ELLIPSE]
+    marks: list[Mark] = []
+    if not nodes.is_certain:  # certain nodes are their own medians
+        alpha, fill = float(np.clip(40 / np.sqrt(len(rows)), 0.3, 0.6)), [color(c, k) for c in scene.owners[rows]]
+        marks.append(Dots("realizations", realizations, 1.12, fill, alpha=alpha, shapes=["o"] * len(rows)))
+    edge = ("#00000066", 0.3, 1.0) if has_colors(k) else ("none", 0.0, FAINT)
+    fill, shapes = [color(c, k) for c in labels], [marker(c, k) for c in labels]
+    marks.append(Dots("medians", medians, 1.87, fill, *edge, shapes))
+    marks += [Line(f"ellipse {c}", *ellipse(*outline), style.INK, 1.0, dashed=True) for c, *outline in large]
+    fill_and_edge = (style.DISC, style.DISC_INK) if has_colors(k) else (style.EXCESS, style.DISC)
+    marks.append(Dots("dots", centers, dot_radii(scene), *fill_and_edge, 0.8))
+    numbers = scene.largest(k if has_colors(k) else MAX_NUMBERED)
+    numbers = numbers[np.isfinite(scene.centers[numbers]).all(axis=1)]
+    hidden = np.vstack([realizations, medians])
+    marks.append(Numbers("numbers", centers, numbers, [color(c, k) for c in numbers], hidden))
+    return Picture(
+        f"{counted(k, 'cluster')} of {'nodes' if nodes.is_certain else 'uncertain nodes'}",
+        _clusters_caption(scene, len(rows), len(chosen), bool(large)) + plane.note + scene.sample_note,
+        f"Scatter plot of {counted(len(chosen), 'node')} in {counted(k, 'cluster')} around numbered centers.",
+        min(1.4 + 0.42 * k, 14.0) if plane.has_rows else 4.6,
+        Axis(plane.x, x),
+        Axis(plane.y, y, [] if plane.has_rows else None, has_line=not plane.has_rows),
+        [Panel(marks)],
+        aspect=aspect,
+    )
+
+
+def sample_indices(n: int, at_most: int, seed: int) -> Integers:
+    """Indices of those to draw, always the same ones."""
+    return np.arange(n) if n <= at_most else np.sort(np.random.default_rng(seed).choice(n, at_most, replace=False))
+
+
+def _scales(plane: Plane, width: float, height: float) -> tuple[float | None, tuple[float, float]]:
+    """Ratio of the scales, and how much of each axis the plot shows."""
+    shorter, longer = sorted((width, plane.aspect * height))
+    # Distances are the same in all directions, so scales should be equal, unless the plot would become too thin.
+    if plane.has_rows or longer >= STRETCHED * shorter:
+        return None, (width, height)
+    return plane.aspect, (longer, longer / plane.aspect)
+
+
+def choose_plane(scene: Scene) -> Plane:
+    """The features themselves, or the plane with the most variance."""
+    n_shown = scene.centers.shape[1]
+    if n_shown == 1:
+        return _rows(scene)
+    if n_shown == 2:
+        x, y = (short(name, 40) for name in scene.features)
+        return Plane(lambda points, clusters, heights: scene.to_original(points), x, y, "", aspect=aspect_of(scene))
+    return _principal(scene)
+
+
+def aspect_of(scene: Scene) -> float:
+    """Length of one unit of y in units of x, as the median over centers; for degrees 1 / cos(latitude)."""
+    places = np.asarray(scene.coordinates, np.float64)
+    step = 1e-4 * float(scene.nodes.points[:1000].std(axis=0).max()) or 1e-4
+    moved = places[:, None] + step * np.eye(places.shape[1])
+    values = scene.to_original(moved.reshape(-1, places.shape[1])).reshape(*moved.shape[:2], 2)
+    units = np.sqrt(np.square(values - scene.centers[:, None]).sum(axis=1))  # in one step, (k, 2)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratios = units[:, 0] / units[:, 1]
+    ratios = ratios[np.isfinite(ratios) & (ratios > 0)]
+    return float(np.median(ratios)) if len(ratios) else 1.0
+
+
+def _rows(scene: Scene) -> Plane:
+    """One feature: each cluster has a row, from the lowest center up, and each node a height in it."""
+    rank = np.empty(scene.n_clusters)
+    rank[np.argsort(scene.centers[:, 0], kind="stable")] = np.arange(scene.n_clusters)
+
+    def project(points: Array, clusters: Array, heights: Array) -> Floats:
+        return np.column_stack([scene.to_original(points)[:, 0], rank[clusters] + ROW * (heights - 0.5)])
+
+    note = " Each cluster has its own row; the height within it has no meaning."
+    return Plane(project, short(scene.features[0], 60), "", note, has_rows=True)
+
+
+def _principal(scene: Scene) -> Plane:
+    nodes = scene.nodes
+    middle, directions, shares = principal_plane(np.asarray(nodes.gravity_centers, np.float64), nodes.mass)
+    names = scene.features if len(scene.features) == nodes.n_features else None
+    x, y = (
+        f"{which} principal direction: {percent(share)} of the variance{_strongest(direction, names)}"
+        for which, share, direction in zip(("First", "Second"), shares, directions, strict=True)
+    )
+    note = (
+        f" The plane shows {percent(float(shares.sum()))} of the variance of the nodes' centers of gravity"
+        f" in {nodes.n_features} dimensions."
+    )
+    return Plane(lambda points, clusters, heights: (points - middle) @ directions.T, x, y, note)
+
+
+def _strongest(direction: Floats, names: list[str] | None) -> str:
+    """The features with the largest share in a direction."""
+    if names is None or not direction.any():
+        return ""
+    order = np.argsort(-np.abs(direction), kind="stable")
+    strong = [short(names[j], LONGEST_NAME) for j in order[:2] if abs(direction[j]) >= 0.3]
+    return f"\nmostly {', '.join(strong)}" if strong else ""
+
+
+def ellipses(scene: Scene, plane: Plane) -> Iterator[tuple[int, Floats, Floats, Floats]]:
+    """Cluster, mean and half axes, the longer one first: one standard deviation of the realizations of a cluster."""
+    points = plane.project(scene.nodes.points, scene.owners, np.full(len(scene.owners), 0.5))
+    for c, inside in enumerate(scene.members):
+        moments = covariance(points[inside], scene.masses[inside])
+        if moments is None:
+            continue
+        middle, covariances = moments
+        variances, directions = np.linalg.eigh(covariances)
+        halves = np.sqrt(np.maximum(variances, 0.0)) * directions
+        if plane.has_rows:
+            halves = np.array([[0.0, np.sqrt(max(covariances[0, 0], 0.0))], [ROW / 2, 0.0]])
+        yield c, middle, halves[:, 1], halves[:, 0]
+
+
+def dot_radii(scene: Scene) -> Floats:
+    """Radii of the dots at the centers, in points; if there are many clusters, they grow with the mass."""
+    if has_colors(scene.n_clusters):
+        return np.full(scene.n_clusters, 2.6)
+    shares = np.nan_to_num(scene.shares)
+    return np.asarray(np.clip(2.2 * np.sqrt(shares * scene.n_clusters), 1.2, 6.0))
+
+
+def _clusters_caption(scene: Scene, n_drawn: int, n_medians: int, has_ellipses: bool) -> str:
+    """What is drawn, and how much of the data."""
+    some_medians = _some(n_medians, len(scene.nodes))
+    if scene.nodes.is_certain:
+        caption = f"Marks: nodes{some_medians}."
+    else:
+        caption = f"Faint: realizations{_some(n_drawn, scene.nodes.n_realizations)}."
+        caption += f" Solid: medians of the nodes{some_medians}."
+    if has_colors(scene.n_clusters):
+        caption += " White dots: centers, with their numbers beside them."
+    else:
+        caption += f" Dots: centers, larger with more mass; the {MAX_NUMBERED} largest are numbered."
+    return caption + " Dashed: one standard deviation of the realizations of a cluster." * has_ellipses
+
+
+def _some(n_drawn: int, n_all: int) -> str:
+    return "" if n_drawn == n_all else f" ({n_drawn:,} of {n_all:,}, chosen at random)"
+
+
+# -- cost by number of clusters ---------------------------------------------------------------------------------------
+
+
 def plot_elbow(results: Sequence[Result], *, chosen: int | None = None, ax: Axes | None = None) -> Figure:
     """Draw the cost of solutions over their number of clusters.
 
@@ -109,6 +328,56 @@ def plot_elbow(results: Sequence[Result], *, chosen: int | None = None, ax: Axes
     return elbow_picture(results, chosen).plot(ax)
 
 
+def elbow_picture(results: Sequence[Result], chosen: int | None, unit: str = "") -> Picture:
+    """Cost over the number of clusters, above the nodes' own spread."""
+    ordered = sorted(results, key=lambda result: len(result.centers))
+    ks = np.array([len(result.centers) for result in ordered])
+    costs, errors, floors = (
+        np.array([getattr(result, name) for result in ordered], np.float64)
+        for name in ("cost", "standard_error", "spread_cost")
+    )
+    floor = float(np.nanmin(floors, initial=np.inf))
+    top = float(np.nanmax(costs + 2 * errors, initial=-np.inf))
+    x_limits, y_limits = limits(ks), limits(costs)
+    marks: list[Mark] = []
+    if np.isfinite(floor) and np.isfinite(top):  # so that the spread is visible
+        height = max(top - floor, 1e-3 * abs(top)) or 1.0
+        pad = max(0.4, 0.04 * (ks[-1] - ks[0]))
+        x_limits, y_limits = (ks[0] - pad, ks[-1] + pad), (max(floor - 0.16 * height, 0.0), top + 0.08 * height)
+        if floor > 0:
+            edges, line = np.r_[x_limits[0], ks, x_limits[1]], np.r_[floors[0], floors, floors[-1]]
+            marks.append(Line("floor", edges, line, style.SPREAD, 1.2, area=0.45))
+    marks.append(Line("cost", ks, costs, style.EXCESS, 1.4))
+    marks.append(Line("errors", *strokes(ks, costs - 2 * errors, costs + 2 * errors), style.EXCESS, 5.0, alpha=0.4))
+    marks.append(Dots("costs", np.column_stack([ks, costs]), 2.5, style.EXCESS))
+    caption = "Every further cluster lowers the cost; how many to use depends on their purpose."
+    if np.any(errors > 0):
+        caption += " Bars: two standard errors in each direction."
+    if 0 < floor < np.inf:
+        caption += f" Shaded: the nodes' own spread, {with_unit(number(floor), unit)}; no clustering costs less."
+    if chosen is not None:
+        best = results[chosen]
+        marks.append(Dots("chosen", np.array([[len(best.centers), best.cost]]), 5.7, "none", style.INK, 1.0))
+        caption += " Ring: the solution shown in detail."
+    alt = (
+        f"Line chart: the cost goes from {number(costs[0])} with {counted(int(ks[0]), 'cluster')} "
+        f"to {number(costs[-1])} with {counted(int(ks[-1]), 'cluster')}."
+    )
+    ticks: Ticks = [(k, str(k)) for k in np.unique(ks).tolist()]
+    if len(ticks) > MAX_LABELS:
+        ticks = [(value, text) for value, text in round_ticks(*x_limits, 9) if value == round(value)]
+    x, y = Axis("Number of clusters", x_limits, ticks), Axis(cost_name(unit), y_limits, has_grid=True)
+    return Picture("Cost by number of clusters", caption, alt, 3.4, x, y, [Panel(marks)])
+
+
+def cost_name(unit: str) -> str:
+    """Label of an axis of costs."""
+    return f"Expected cost, {unit}" if unit else "Expected cost"
+
+
+# -- cost by cluster --------------------------------------------------------------------------------------------------
+
+
 def plot_cost_split(result: Result, *, ax: Axes | None = None) -> Figure:
     """Draw the cost of each cluster: its nodes' own spread, and the excess.
 
@@ -139,6 +408,39 @@ def plot_cost_split(result: Result, *, ax: Axes | None = None) -> Figure:
     return split_picture(result).plot(ax)
 
 
+def split_picture(result: Result, unit: str = "") -> Picture:
+    """One bar for each of the most expensive clusters, in this order: its nodes' own spread, then the excess."""
+    costs, spreads = np.nan_to_num(result.clusters.cost), np.nan_to_num(result.clusters.spread)
+    # A computed spread may exceed the true one by its tolerance, and then slightly exceed the cost.
+    excesses = np.maximum(costs - spreads, 0.0)
+    shown = np.argsort(-costs, kind="stable")[:MAX_BARS]
+    n = len(shown)
+    marks: list[Mark] = [
+        Bars("the nodes' own spread", np.zeros(n), spreads[shown], style.SPREAD),
+        Bars("distance beyond it", spreads[shown], excesses[shown], style.EXCESS),
+    ]
+    right = 1.05 * float(np.max((spreads + excesses)[shown])) or 1.0
+    x = Axis(cost_name(unit), (0.0, right), has_grid=True)
+    # The legend has its own row.
+    y = Axis("Cluster", (n + 0.8, -0.6), [(i, str(c)) for i, c in enumerate(shown)], has_line=False)
+    cost, spread = float(np.nansum(result.clusters.cost)), float(np.nansum(result.clusters.spread))
+    caption = "The most expensive cluster is at the top. Other centers can reduce only the second part of a bar."
+    if cost > 0:
+        caption += f" Over all clusters, it is {percent(max(0.0, 1 - spread / cost))} of the cost."
+    if n < len(costs):
+        others = cost - float(np.nansum(result.clusters.cost[shown]))
+        caption += (
+            f" The {len(costs) - n:,} cheapest of {len(costs):,} clusters, "
+            f"which cost {with_unit(number(others), unit)} together, are left out."
+        )
+    most = number(float(np.nanmax(result.clusters.cost)))
+    alt = f"Bar chart: cluster {shown[0]} costs most, {most} of {number(cost)}."
+    return Picture("Where the cost comes from", caption, alt, 1.1 + 0.24 * max(3, n), x, y, [Panel(marks)])
+
+
+# -- profiles ---------------------------------------------------------------------------------------------------------
+
+
 def plot_profiles(
     result: Result, nodes: Nodes | ArrayLike, *, features: Sequence[str] | None = None, original: Original | None = None
 ) -> Figure:
@@ -167,3 +469,87 @@ def plot_profiles(
     2
     """
     return profiles_picture(make_scene(result, nodes, features, original)).plot()
+
+
+def profiles_picture(scene: Scene) -> Picture:
+    """One panel per cluster: its center, feature by feature, with bars for the middle half of its realizations."""
+    features, clusters = scene.most_different(MAX_FEATURES), scene.largest(MAX_PANELS).tolist()
+    centers = scene.standardized(scene.centers)[:, features]
+    bands = [scene.standardized(scene.quartiles(c))[:, features] for c in clusters]
+    heights = np.concatenate([np.ravel(values) for values in (centers, *bands)])
+    heights = heights[np.isfinite(heights)]
+    # If some values are so extreme that a linear scale would hide the others.
+    is_extreme = np.abs(heights).max(initial=0.0) > EXTREME
+    scale: Any = symmetric_log if is_extreme else np.asarray
+    y_limits = limits(scale(heights))
+    names = [short(scene.features[j], LONGEST_NAME) for j in features]
+    panels = [
+        Panel(_profile(c, color(c, scene.n_clusters), scale(centers[c]), scale(band), y_limits), _name_of(scene, c))
+        for c, band in zip(clusters, bands, strict=True)
+    ]
+    n = len(features)
+    n_columns = min(4 if n <= 6 else 3 if n <= 12 else 2 if n <= 24 else 1, len(clusters))
+    n_rows = -(-len(clusters) // n_columns)
+    # The label beside a single row of panels is as long as two inches.
+    height = 0.5 + (0.78 if n_rows > 3 else 1.2 if n_rows > 1 else 2.3) * n_rows + 0.075 * max(map(len, names))
+    x = Axis("", (-0.5, n - 0.5), list(enumerate(names)), is_turned=True)
+    y = Axis("Standard deviations", y_limits, extreme_ticks(heights) if is_extreme else _few_ticks(y_limits))
+    alt = f"Charts of {len(clusters)} centers over {n} features; the table of centers below has the numbers."
+    caption = _profiles_caption(scene, features, len(clusters))
+    return Picture("What each cluster looks like", caption, alt, height, x, y, panels, n_columns)
+
+
+def _profile(cluster: int, paint: str, center: Floats, band: Floats, y_limits: tuple[float, float]) -> list[Mark]:
+    """Marks of a panel. No line leads from one feature to the next: there is nothing between two of them."""
+    n = len(center)
+    at = np.arange(n)
+    wide = 6.0 if n <= 12 else 4.0 if n <= 24 else 2.5
+    return [
+        Line("rules", *strokes(at, *np.repeat([y_limits], n, axis=0).T), style.LINE, 0.5),
+        Line("zero", np.array([-0.5, n - 0.5]), np.zeros(2), style.MUTED, 0.6),
+        Line(f"band {cluster}", *strokes(at, *band), paint, wide, alpha=0.4),
+        Dots(f"center {cluster}", np.column_stack([at, center]), min(1.9, wide / 2), paint),
+    ]
+
+
+def _few_ticks(y_limits: tuple[float, float]) -> Ticks:
+    few = round_ticks(*y_limits, 3, FEW_STEPS)
+    return few if len(few) >= 3 else round_ticks(*y_limits, 5, FEW_STEPS)
+
+
+def _name_of(scene: Scene, cluster: int) -> str:
+    """Title of a panel."""
+    share = f", {percent(scene.shares[cluster])}" if len(scene.features) > 6 else ""
+    return f"Cluster {cluster}{share}"
+
+
+def symmetric_log(heights: Any) -> Any:
+    """The scale that also shows extremes, as matplotlib has it: linear in the middle, logarithmic beyond."""
+    middle = 1.0 / (1.0 - 1.0 / 10.0)
+    beyond = np.log10(np.maximum(np.abs(heights), LINEAR) / LINEAR)
+    return np.where(np.abs(heights) <= LINEAR, heights * middle, np.sign(heights) * LINEAR * (middle + beyond))
+
+
+def extreme_ticks(heights: Floats) -> Ticks:
+    """Ticks of such a scale."""
+    steps = (2.0, 10.0, 100.0, 1000.0)
+    below = [-step for step in reversed(steps) if -step > 1.3 * heights.min()]
+    ticks = [*below, 0.0, *(step for step in steps if step < 1.3 * heights.max())]
+    return [(float(symmetric_log(tick)), f"{tick:g}".replace("-", "−")) for tick in ticks]
+
+
+def _profiles_caption(scene: Scene, shown: Integers, n_clusters: int) -> str:
+    """What is drawn, and what was left out."""
+    caption = (
+        "Dots: centers. Bars: the middle half of the realizations of a cluster. "
+        "Zero: the median of all nodes; the unit is the standard deviation over all nodes."
+    )
+    if len(scene.features) > 6:
+        caption += " Percentages: fraction of the mass."
+    left_out = np.delete(np.arange(len(scene.features)), shown)
+    if len(left_out):
+        names = enumerated([short(scene.features[j], LONGEST_NAME) for j in left_out], 8)
+        caption += f" Left out, because the centers differ least in them: {names}."
+    if n_clusters < scene.n_clusters:
+        caption += f" Only the {n_clusters} largest of {scene.n_clusters} clusters are drawn."
+    return caption + scene.sample_note

@@ -53,11 +53,14 @@ def chosen_by(mass, distances, sizes, size, offset, order=None):
     cell_offsets = np.concatenate([[0], np.cumsum(sizes)])
     masses = np.add.reduceat(mass[order], cell_offsets[:-1])
     costs = np.add.reduceat(mass[order] * distances[order], cell_offsets[:-1])
-    work, chosen, factors = [np.empty(n) for _ in range(3)], np.empty(size + 1, np.int64), np.empty(size + 1)
+    # Two leaves per cell, which do not matter.
+    leaves, cell_of = np.empty(n, np.int32), np.repeat(np.arange(len(sizes), dtype=np.int32), 2)
+    leaves[order] = 2 * np.repeat(np.arange(len(sizes)), sizes) + np.arange(n) % 2
+    chosen, factors = np.empty(size + 1, np.int64), np.empty(size + 1)
     n_chosen = sampling.choose(
-        order, cell_offsets, mass, distances[order], masses, costs, size, offset, *work, chosen, factors
+        order, leaves, cell_of, mass, masses, costs, size, offset, distances.copy(), np.empty(n), chosen, factors
     )
-    assert_array_equal(np.diff(np.argsort(order)[chosen[:n_chosen]]) > 0, True)
+    assert_array_equal(np.diff(chosen[:n_chosen]) > 0, True)
     of_all = np.zeros(n)
     of_all[chosen[:n_chosen]] = factors[:n_chosen]
     return of_all

@@ -1,6 +1,7 @@
 """The tree of cuts, and the cells it makes."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import naive
 import numpy as np
@@ -183,28 +184,35 @@ def test_each_used_row_is_in_one_cell_and_cells_are_ranges_of_the_order(data, ma
 # -- measuring --------------------------------------------------------------------------------------------------------
 
 
-@given(rows_and_used(), some_cells, st.booleans())
-def test_distances_and_costs_of_cells_match_the_definition(data, max_cells, has_spreads):
+def measured(rows, mass, n_space, leaves, cell_of, n_cells, n_pieces=1):
+    """Distances of rows to the means of their cells, masses and costs of the cells, summed over pieces."""
+    borders = np.linspace(0, len(rows), n_pieces + 1).astype(int)
+    origins = np.array([rows[cell_of[leaves] == c][0] for c in range(n_cells)])
+    ranges = list(pairwise(borders))
+    sums = sum(tree.sum_cells(rows, mass, n_space, leaves, cell_of, origins, a, b) for a, b in ranges)
+    means, distances = origins[:, :n_space] + sums[:, :-1] / sums[:, -1:], np.full(len(rows), np.nan)
+    costs = sum(tree.measure(rows, mass, n_space, leaves, cell_of, means, distances, a, b) for a, b in ranges)
+    return distances, sums[:, -1], costs
+
+
+@given(rows_and_used(), some_cells, st.booleans(), st.integers(1, 3))
+def test_distances_and_costs_of_cells_match_the_definition(data, max_cells, has_spreads, n_pieces):
     rows, used, mass = data
     made = grown(rows, used, mass, max_cells)
-    order, cell_offsets = sorted_by_leaf(made, made.leaves(rows), used)
+    leaves = made.leaves(rows)
+    order, cell_offsets = sorted_by_leaf(made, leaves, used)
     n_space = rows.shape[1] - has_spreads
     masses = np.zeros(len(rows))
     masses[used] = mass
-    distances, sums, costs = np.empty(len(used)), np.empty(made.n_cells), np.empty(made.n_cells)
-    tree.measure(rows, masses, n_space, order, cell_offsets, distances, sums, costs, 0, made.n_cells)
+    distances, sums, costs = measured(rows, masses, n_space, leaves, made.cell_of, made.n_cells, n_pieces)
     cells = [order[cell_offsets[c] : cell_offsets[c + 1]].tolist() for c in range(made.n_cells)]
     expected, by_cell = naive.cell_costs(rows.tolist(), masses.tolist(), cells, n_space)
-    assert_allclose(distances, [expected[i] for i in order], rtol=1e-9, atol=1e-9)
+    assert_allclose(distances[order], [expected[i] for i in order], rtol=1e-9, atol=1e-9)
     assert_allclose(np.stack([sums, costs], axis=1), by_cell, rtol=1e-9, atol=1e-9)
 
 
 def test_far_from_the_origin_distances_are_the_same():
     rows = np.round(np.random.default_rng(4).normal(size=(40, 2)) * 16).astype(np.float64) / 16
-    found = []
-    for shift in (0.0, 2.0**19):
-        distances, sums, costs = np.empty(40), np.empty(1), np.empty(1)
-        moved, order, cell_offsets = rows + np.float64(shift), np.arange(40), np.array([0, 40])
-        tree.measure(moved, np.ones(40), 2, order, cell_offsets, distances, sums, costs, 0, 1)
-        found.append(distances)
+    leaves, cell_of = np.zeros(40, np.int32), np.zeros(1, np.int32)
+    found = [measured(rows + np.float64(shift), np.ones(40), 2, leaves, cell_of, 1)[0] for shift in (0.0, 2.0**19)]
     assert_allclose(found[1], found[0], rtol=1e-9)

@@ -62,83 +62,77 @@ def draw_once(mass, size, uniforms, drawn, times):
 
 
 @kernel
-def choose(order, cell_offsets, mass, distances, masses, costs, size, offset, weights, scores, picks, chosen, factors):
+def choose(order, leaves, cell_of, mass, masses, costs, size, offset, distances, scores, chosen, factors):
     """Choose ``size`` rows by importance, so that each cell keeps its mass.
 
     The importance of a row is a sum of three shares: of the total cost, of the mass of its cell and of the cost of its
     cell. Rows that would be chosen more than once are certain; of the others a systematic sample is drawn along the
-    order.
+    order. Certain rows stand for themselves, the picked ones for the rest of their cell; if none was picked, the
+    certain ones share it.
 
-    IN   order (n_used,), cell_offsets (n_cells + 1,), mass (n,); distances (n_used,), in the order, masses and costs
-         (n_cells,) from ``measure``; offset in [0, 1)
-    OUT  weights, scores, picks (n_used,), in the order: masses, importance, factors
-         chosen (size + 1,): the chosen rows, in the order; factors (size + 1,): what their weights are multiplied by
+    IN   order (n_used,): rows with mass, sorted by leaf; leaves, mass (n,), cell_of (n_leaves,); masses and costs
+         (n_cells,), as distances (n,) from ``measure``; offset in [0, 1)
+    INOUT distances: overwritten, as is scores (n,)
+    OUT  chosen (size + 1,): the chosen rows, ascending; factors (size + 1,): what their weights are multiplied by
     RETURN how many are chosen
     """
     whole, n_cells = 0.0, masses.shape[0]
+    cells = np.zeros((5, n_cells))
+    by_mass, by_cost, certain, rest, picked = cells[0], cells[1], cells[2], cells[3], cells[4]
     for c in range(n_cells):
         whole += costs[c]
     for c in range(n_cells):
-        by_mass = 1.0 / (n_cells * masses[c])
+        by_mass[c] = 1.0 / (n_cells * masses[c])
         # A cell without cost (all rows at one point) has none to share.
-        by_cost = 1.0 / whole + 1.0 / (n_cells * costs[c]) if costs[c] > 0.0 else 0.0
-        for i in range(cell_offsets[c], cell_offsets[c + 1]):
-            picks[i], weights[i] = 0.0, mass[np.uint64(order[i])]
-            scores[i] = weights[i] * (by_mass + by_cost * distances[i])
+        by_cost[c] = 1.0 / whole + 1.0 / (n_cells * costs[c]) if costs[c] > 0.0 else 0.0
+    for row in range(mass.shape[0]):
+        cell = np.uint64(cell_of[np.uint64(leaves[row])])
+        scores[row] = mass[row] * (by_mass[cell] + by_cost[cell] * distances[row])
+        distances[row] = 0.0
     limit, n_certain, total = cap(scores, size)
     if total > 0.0:
-        systematic_sample(scores, limit, total, size - n_certain, offset, picks)
-    for c in range(n_cells):
-        calibrate(weights, scores, limit, picks, cell_offsets[c], cell_offsets[c + 1])
+        systematic_sample(order, scores, limit, total, size - n_certain, offset, distances)
     n = 0
-    for i in range(order.shape[0]):
-        chosen[n], factors[n] = order[i], picks[i]
-        n += picks[i] > 0.0
+    for row in range(mass.shape[0]):
+        cell, is_certain = np.uint64(cell_of[np.uint64(leaves[row])]), scores[row] >= limit
+        # The rest is summed separately: as a difference it would vanish next to one huge mass.
+        certain[cell] += mass[row] if is_certain else 0.0
+        rest[cell] += 0.0 if is_certain else mass[row]
+        picked[cell] += mass[row] * distances[row]
+        chosen[n], factors[n] = row, distances[row]
+        n += is_certain or distances[row] > 0.0
+    for i in range(n):
+        cell = np.uint64(cell_of[np.uint64(leaves[chosen[i]])])
+        if factors[i] > 0.0:
+            factors[i] *= rest[cell] / picked[cell]
+        else:
+            factors[i] = 1.0 if picked[cell] > 0.0 else 1.0 + rest[cell] / certain[cell]
     return n
 
 
 @part
-def systematic_sample(scores, limit, total, n_picks, offset, picks):
+def systematic_sample(order, scores, limit, total, n_picks, offset, picks):
     """Systematic sampling: pick where the running sum of inclusion probabilities passes offset, offset + 1, ...
 
-    IN   scores below the limit (others are left out) with sum ``total``: probabilities times total / n_picks
-    OUT  picks (n,): reciprocal probabilities of exactly n_picks of them
+    IN   order (n_used,); scores (n,) below the limit (others are left out) with sum ``total``: probabilities times
+         total / n_picks
+    INOUT picks (n,): zeros, then reciprocal probabilities of exactly n_picks of them
     """
     step = total / n_picks
     passed, n_picked, following = 0.0, 0, offset * step
-    for i in range(scores.shape[0]):
-        if scores[i] < limit:
-            passed += scores[i]
+    for i in range(order.shape[0]):
+        row = np.uint64(order[i])
+        if scores[row] < limit:
+            passed += scores[row]
             if passed > following and n_picked < n_picks:
-                picks[i] = step / scores[i]
+                picks[row] = step / scores[row]
                 n_picked += 1
                 following = (offset + n_picked) * step
     i = 0
-    while n_picked < n_picks and i < scores.shape[0]:
+    while n_picked < n_picks and i < order.shape[0]:
         # Rounding may miss the last pick.
-        if 0.0 < scores[i] < limit and picks[i] == 0.0:
-            picks[i] = step / scores[i]
+        row = np.uint64(order[i])
+        if 0.0 < scores[row] < limit and picks[row] == 0.0:
+            picks[row] = step / scores[row]
             n_picked += 1
         i += 1
-
-
-@part
-def calibrate(weights, scores, limit, picks, start, stop):
-    """Factors of the chosen rows of the cell start:stop, so that it keeps its mass.
-
-    Certain rows stand for themselves, the picked ones for the rest of the cell; if none was picked, the certain ones
-    share it. The rest is summed separately: as a difference it would vanish next to one huge mass.
-
-    INOUT picks: reciprocal probabilities of the picked rows, else 0; then factors of all that are chosen
-    """
-    certain, rest, picked = 0.0, 0.0, 0.0
-    for i in range(start, stop):
-        if scores[i] >= limit:
-            certain += weights[i]
-        else:
-            rest += weights[i]
-            picked += weights[i] * picks[i]
-    for_picked = rest / picked if picked > 0.0 else 0.0
-    for_certain = 1.0 if picked > 0.0 else 1.0 + rest / certain
-    for i in range(start, stop):
-        picks[i] = for_certain if scores[i] >= limit else for_picked * picks[i]

@@ -273,33 +273,38 @@ def sort_by_leaf(leaves, mass, cell_of, cell_offsets, order):
 
 
 @kernel
-def measure(rows, mass, n_space, order, cell_offsets, distances, masses, costs, start, stop):
-    """Distance of each row to the mean of its cell, and the sums over cells start:stop.
+def sum_cells(rows, mass, n_space, leaves, cell_of, origins, start, stop):
+    """Sums over rows start:stop of each cell. Rows are read in their own order, one after the other in memory.
+
+    IN   leaves (n,), cell_of (n_leaves,); origins (n_cells, >= n_space): a row of each cell, to which sums are relative
+    RETURN (n_cells, n_space + 1): mass times coordinates, and mass
+    """
+    sums = np.zeros((origins.shape[0], n_space + 1))
+    for row in range(start, stop):
+        c, weight = np.uint64(cell_of[np.uint64(leaves[row])]), mass[row]
+        for f in range(n_space):
+            sums[c, f] += weight * (rows[row, f] - origins[c, f])
+        sums[c, n_space] += weight
+    return sums
+
+
+@kernel
+def measure(rows, mass, n_space, leaves, cell_of, means, distances, start, stop):
+    """Distance of rows start:stop to the mean of their cells, and the cost of each cell.
 
     IN   n_space: leading features of the space; a further one is a spread, which a center at the mean does not reduce
-    OUT  distances (n_used,), in the order; masses, costs (n_cells,)
+         means (n_cells, n_space)
+    OUT  distances (n,), start:stop overwritten
+    RETURN (n_cells,): sums of mass times distance
     """
-    mean = np.empty(n_space)
-    for c in range(start, stop):
-        first, total, cost = np.uint64(order[cell_offsets[c]]), 0.0, 0.0
+    costs = np.zeros(means.shape[0])
+    for row in range(start, stop):
+        c, squared = np.uint64(cell_of[np.uint64(leaves[row])]), 0.0
         for f in range(n_space):
-            mean[f] = 0.0
-        for i in range(cell_offsets[c], cell_offsets[c + 1]):
-            row = np.uint64(order[i])
-            weight = mass[row]
-            total += weight
-            for f in range(n_space):
-                mean[f] += weight * (np.float64(rows[row, f]) - np.float64(rows[first, f]))
-        for f in range(n_space):
-            mean[f] = rows[first, f] + mean[f] / total
-        for i in range(cell_offsets[c], cell_offsets[c + 1]):
-            row = np.uint64(order[i])
-            squared = 0.0
-            for f in range(n_space):
-                difference = rows[row, f] - mean[f]
-                squared += difference * difference
-            for f in range(n_space, rows.shape[1]):
-                squared += np.float64(rows[row, f]) * np.float64(rows[row, f])
-            distances[i] = np.sqrt(squared)
-            cost += mass[row] * distances[i]
-        masses[c], costs[c] = total, cost
+            difference = rows[row, f] - means[c, f]
+            squared += difference * difference
+        for f in range(n_space, rows.shape[1]):
+            squared += rows[row, f] * rows[row, f]
+        distances[row] = np.sqrt(squared)
+        costs[c] += mass[row] * distances[row]
+    return costs

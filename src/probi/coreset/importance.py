@@ -15,6 +15,7 @@ from probi.validation import frozen, largest_magnitude
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
+Leaves = NDArray[np.int32]
 
 # Two to eight cells per cluster give the same error within its noise; with one, small clusters share a cell.
 CELLS_PER_CLUSTER = 4
@@ -70,18 +71,24 @@ def reduce(parts: Sequence[Nodes], size: int, n_clusters: int, rng: np.random.Ge
         return nodes if n_used == len(nodes) else nodes.take(np.flatnonzero(mass))
     rows, n_columns = _rows(parts)
     n_cells = max(1, min(CELLS_PER_CLUSTER * n_clusters, size // PICKS_PER_CELL))
-    order, cell_offsets = _cells(rows, mass, n_used, size, n_cells, rng)
-    n_cells = len(cell_offsets) - 1
-    distances, masses, costs = _parallel.scratch("distances", order.shape), np.empty(n_cells), np.empty(n_cells)
-    pieces = _parallel.ranges(n_cells, max(1, n_cells * GRAIN // rows.size))
-    _parallel.run(tree.measure, pieces, rows, mass, n_columns, order, cell_offsets, distances, masses, costs)
-    work = [_parallel.scratch(name, order.shape) for name in ("weights", "scores", "picks")]
+    leaves, cell_of, order, origins = _cells(rows, mass, n_used, size, n_cells, rng)
+    cells = leaves, cell_of
+    pieces = _parallel.ranges(len(rows), 1 + GRAIN // rows.shape[1])
+    sums = _sum(_parallel.run(tree.sum_cells, pieces, rows, mass, n_columns, *cells, origins))
+    means = origins[:, :n_columns] + sums[:, :-1] / sums[:, -1:]
+    distances, scores = _parallel.scratch("distances", mass.shape), _parallel.scratch("scores", mass.shape)
+    costs = _sum(_parallel.run(tree.measure, pieces, rows, mass, n_columns, *cells, means, distances))
     chosen, factors = np.empty(size + 1, np.int64), np.empty(size + 1)
     n_chosen = sampling.choose(
-        order, cell_offsets, mass, distances, masses, costs, size, rng.random(), *work, chosen, factors
+        order, *cells, mass, sums[:, -1].copy(), costs, size, rng.random(), distances, scores, chosen, factors
     )
-    by_row = np.argsort(chosen[:n_chosen])
-    return _take(parts, chosen[by_row], factors[by_row])
+    return _take(parts, chosen[:n_chosen], factors[:n_chosen])
+
+
+def _sum(parts: list[Floats]) -> Floats:
+    """Sums over all pieces, in their order."""
+    total: Floats = np.array(parts).sum(axis=0)
+    return total
 
 
 def _take(parts: Sequence[Nodes], chosen: Indices, factors: Floats) -> Nodes:
@@ -148,8 +155,8 @@ def _projection(n_features: int) -> tuple[NDArray[np.int64], Floats]:
 
 def _cells(
     rows: Floats, mass: Floats, n_used: int, sample_size: int, max_cells: int, rng: np.random.Generator
-) -> tuple[Indices, Indices]:
-    """Order of the used rows in which neighbors are close, and offsets of the cells in it.
+) -> tuple[Leaves, Leaves, Indices, Floats]:
+    """Leaf of each row, cell of each leaf, order of the used rows in which neighbors are close, a row of each cell.
 
     The tree is grown over a sample of the rows, drawn by mass but each at most once, so that a huge mass does not fill
     it. All rows descend the tree.
@@ -168,4 +175,4 @@ def _cells(
     _parallel.run(tree.descend, pieces, rows, features, thresholds, firsts, leaf_of, leaves)
     cell_offsets, order = np.empty(n_cells + 1, np.int64), _parallel.scratch("order", (n_used,), np.int64)
     tree.sort_by_leaf(leaves, mass, cell_of[:n_leaves], cell_offsets, order)
-    return order, cell_offsets
+    return leaves, cell_of[:n_leaves], order, rows.take(order[cell_offsets[:-1]], axis=0)

@@ -30,8 +30,9 @@ def plain_steps(places, shares, tol):
     d = places.shape[1]
     work, state, out = np.zeros((kernels.N_ROWS, d)), np.empty(kernels.N_STATE), np.empty(d + N_SCALARS)
     total = float(np.sum(shares, dtype=np.float64))
-    begin(places, shares, total, work, state, d)
-    reached = take_plain_steps(places, shares, total, tol, out, work, state, d)
+    begin(places, shares, total, shares.max(), work, state, d)
+    terms = np.empty((2, len(places) + 3))
+    reached = take_plain_steps(places, shares, total, tol, out, work, terms, state, d)
     return reached, work[kernels.TRIAL], state[kernels.COST_HERE] / total, state[kernels.LOWER] / total
 
 

@@ -135,7 +135,7 @@ def _huge_median(nodes: Nodes, node: int, tol: float) -> tuple[Floats, float, fl
         base = first + one
         middle = 0.5 * nodes.points[base].astype(np.float64) + 0.5 * nodes.points[first + other]
         local = frozen(nodes.points[first:last] - nodes.points[base].astype(np.float64))
-    search.huge_begin(local, probabilities, total, work, state, d)
+    search.huge_begin(local, probabilities, total, probabilities.max(), work, state, d)
     if one >= 0:
         search.huge_begin_on_base(work, state, d)
     for _ in range(MAX_EVALUATIONS):

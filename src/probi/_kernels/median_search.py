@@ -61,40 +61,59 @@ LOOSE, FEW_STEPS = 1e-3, 24
 
 
 @part
-def pull_at_trial(local, probabilities, out, work, width):
-    """Pull of all realizations at the trial point; as ``probi._kernels.pull.add_pull``, with less work for small nodes.
+def pull_at_trial(local, probabilities, out, work, terms, width):
+    """Pull of all realizations at the trial point, as ``probi._kernels.pull.add_pull``, faster for small nodes.
+
+    Sums over features for four realizations at once, and square roots and divisions for all: none waits for another.
 
     IN   local (>= n, >= width), probabilities (n,)
     OUT  out (>= width + 3,): sum of p (x - y) / |x - y|, sum of p / |x - y|, mass that lies on y, cost
-    RETURN row of the nearest realization, distance to it
+         terms (2, >= n + 3): distances |x - y|, and p / |x - y|
     """
-    y = work[TRIAL]
+    n, y, distances, shares = probabilities.shape[0], work[TRIAL], terms[0], terms[1]
+    last = n - 1
+    for r in range(0, n, 4):
+        a, b, c, e = local[r], local[min(r + 1, last)], local[min(r + 2, last)], local[min(r + 3, last)]
+        of_a = of_b = of_c = of_e = 0.0
+        for f in range(width):
+            z = y[f]
+            of_a += (a[f] - z) * (a[f] - z)
+            of_b += (b[f] - z) * (b[f] - z)
+            of_c += (c[f] - z) * (c[f] - z)
+            of_e += (e[f] - z) * (e[f] - z)
+        distances[r], distances[r + 1], distances[r + 2], distances[r + 3] = of_a, of_b, of_c, of_e
+    cost, reciprocal, on_point = 0.0, 0.0, 0.0
+    for r in range(n):
+        distance, probability = np.sqrt(distances[r]), np.float64(probabilities[r])
+        share = probability / distance if distance > 0.0 else 0.0
+        on_point += 0.0 if distance > 0.0 else probability
+        cost += probability * distance
+        reciprocal += share
+        distances[r], shares[r] = distance, share
+    shares[n] = shares[n + 1] = shares[n + 2] = 0.0
     for f in range(width):
         out[f] = 0.0
-    cost, reciprocal, on_point = 0.0, 0.0, 0.0
-    nearest, nearest_distance = 0, np.inf
-    for r in range(probabilities.shape[0]):
-        x, probability, squared = local[r], np.float64(probabilities[r]), 0.0
+    for r in range(0, n, 4):
+        a, b, c, e = local[r], local[min(r + 1, last)], local[min(r + 2, last)], local[min(r + 3, last)]
+        p, q, s, t = shares[r], shares[r + 1], shares[r + 2], shares[r + 3]
         for f in range(width):
-            difference = x[f] - y[f]
-            squared += difference * difference
-        distance = np.sqrt(squared)
-        cost += probability * distance
-        if distance < nearest_distance and probability > 0.0:
-            nearest, nearest_distance = r, distance
-        if distance > 0.0:
-            share = probability / distance
-            reciprocal += share
-            for f in range(width):
-                out[f] += share * (x[f] - y[f])
-        else:
-            on_point += probability
+            z = y[f]
+            out[f] += (p * (a[f] - z) + q * (b[f] - z)) + (s * (c[f] - z) + t * (e[f] - z))
     out[width + RECIPROCAL], out[width + ON_POINT], out[width + COST] = reciprocal, on_point, cost
-    return nearest, nearest_distance
 
 
 @part
-def plain_steps(local, probabilities, total, tol, out, work, state, width):
+def nearest(distances, probabilities):
+    """Row of the nearest realization with a probability, and the distance to it."""
+    row, smallest = 0, np.inf
+    for r in range(probabilities.shape[0]):
+        if distances[r] < smallest and probabilities[r] > 0.0:
+            row, smallest = r, distances[r]
+    return row, smallest
+
+
+@part
+def plain_steps(local, probabilities, total, tol, out, work, terms, state, width):
     """Take relaxed Weiszfeld steps, each of which lowers the cost; True when the certificate reaches the tolerance.
 
     Close to a realization that is the median the bound never becomes tight, so the last trial is the nearest one. Gives
@@ -103,7 +122,7 @@ def plain_steps(local, probabilities, total, tol, out, work, state, width):
     INOUT work: from the trial point to the last one; state: its cost, and the lower bound
     """
     for step in range(FEW_STEPS + 1):
-        row, _ = pull_at_trial(local, probabilities, out, work, width)
+        pull_at_trial(local, probabilities, out, work, terms, width)
         lower, _ = _lower_bound(out, total, work, state, width)
         state[COST_HERE] = out[width + COST]
         state[LOWER] = min(max(state[LOWER], lower), out[width + COST])
@@ -111,9 +130,14 @@ def plain_steps(local, probabilities, total, tol, out, work, state, width):
             return True
         if out[width + ON_POINT] > 0.0 or step == FEW_STEPS:
             return False
-        factor = (FIRST_RELAXATION if step == 0 else LOOSE_RELAXATION) / out[width + RECIPROCAL]
-        for f in range(width):
-            work[TRIAL, f] = local[row, f] if step == FEW_STEPS - 1 else work[TRIAL, f] + factor * out[f]
+        if step < FEW_STEPS - 1:
+            factor = (FIRST_RELAXATION if step == 0 else LOOSE_RELAXATION) / out[width + RECIPROCAL]
+            for f in range(width):
+                work[TRIAL, f] += factor * out[f]
+        else:
+            row, _ = nearest(terms[0], probabilities)
+            for f in range(width):
+                work[TRIAL, f] = local[row, f]
     return False
 
 
@@ -144,19 +168,23 @@ def claimed(lower, n_realizations):
 
 
 @part
-def begin(local, probabilities, total, work, state, width):
+def begin(local, probabilities, total, largest, work, state, width):
     """Start the search at the center of gravity, which is a 2-approximation."""
+    n, gravity = probabilities.shape[0], work[GRAVITY]
     for f in range(width):
-        work[GRAVITY, f] = 0.0
-    state[LARGEST] = 0.0
-    n = probabilities.shape[0]
-    for r in range(n):
-        state[LARGEST] = max(state[LARGEST], probabilities[r])
-        share = probabilities[r] / total
+        gravity[f] = 0.0
+    for r in range(0, n - 3, 4):
+        a, b, c, e = local[r], local[r + 1], local[r + 2], local[r + 3]
+        p, q, s, t = probabilities[r], probabilities[r + 1], probabilities[r + 2], probabilities[r + 3]
         for f in range(width):
-            work[GRAVITY, f] += share * local[r, f]
+            gravity[f] += (p * a[f] + q * b[f]) + (s * c[f] + t * e[f])
+    for r in range(n // 4 * 4, n):
+        for f in range(width):
+            gravity[f] += probabilities[r] * local[r, f]
     for f in range(width):
-        work[TRIAL, f] = work[GRAVITY, f]
+        gravity[f] /= total
+        work[TRIAL, f] = gravity[f]
+    state[LARGEST] = largest
     state[ROUNDING] = EPS * (8.0 + (n + width) / 8.0)
     state[BLUR] = state[ROUNDING] * total * np.sqrt(_dot(work, GRAVITY, GRAVITY, width))
     state[COST_HERE] = np.inf

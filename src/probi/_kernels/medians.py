@@ -19,6 +19,7 @@ from probi._kernels.median_search import (
     begin,
     begin_on_base,
     claimed,
+    nearest,
     plain_steps,
     pull_at_trial,
 )  # fmt: skip
@@ -33,6 +34,9 @@ FAR = 1e8
 # Rows are padded with zeros to a multiple of this, which changes no sum: 55 features are 48 in vector registers and 7
 # one by one.
 LANES = 8
+
+# With at most this many columns, to leave out those that do not vary gains less than to look for them.
+NARROW = 2 * LANES
 
 # Realizations that there is room for at first.
 ROOM = 16
@@ -50,14 +54,14 @@ def quick_medians(points, probabilities, offsets, totals, tol, skip_from, median
          both given that the node is present. left (n,) bool: whether the node needs the full search
     """
     d = points.shape[1]
-    columns, varies, work, out, state, local = _workspace(points)
+    columns, varies, work, out, state, local, terms = _workspace(points)
     along, order, middle = np.empty(ROOM), np.empty(ROOM, np.int64), np.empty((1, d))
     for node in range(start, stop):
         first, n, total = offsets[node], offsets[node + 1] - offsets[node], totals[node]
         left[node] = False
         if n >= skip_from:
             continue
-        base = heaviest(probabilities, first, first + n)
+        base = heavy = heaviest(probabilities, first, first + n)
         if is_majority(probabilities[base], total):
             for f in range(d):
                 medians[node, f] = points[base, f]
@@ -65,7 +69,8 @@ def quick_medians(points, probabilities, offsets, totals, tol, skip_from, median
             lower[node] = claimed(spreads[node], n)
             continue
         if n > order.shape[0]:
-            local, along, order = np.zeros((2 * n, local.shape[1])), np.empty(2 * n), np.empty(2 * n, np.int64)
+            local, terms = np.zeros((2 * n, local.shape[1])), np.empty((2, 2 * n + 3))
+            along, order = np.empty(2 * n), np.empty(2 * n, np.int64)
         n_columns = make_local(points, base, local, columns, varies, first, n)
         width = padded(n_columns)
         node_probabilities = probabilities[first : first + n]
@@ -76,11 +81,11 @@ def quick_medians(points, probabilities, offsets, totals, tol, skip_from, median
         if one >= 0:
             base = first + one
             make_local(points, base, local, columns, varies, first, n)
-        begin(local, node_probabilities, total, work, state, width)
+        begin(local, node_probabilities, total, probabilities[heavy], work, state, width)
         if one >= 0:
             # The certificate comes from the search: nearly collinear or nearly even is not exact.
             begin_on_base(work, state, width)
-        if plain_steps(local, node_probabilities, total, tol, out, work, state, width):
+        if plain_steps(local, node_probabilities, total, tol, out, work, terms, state, width):
             _add_local(points, base, columns, n_columns, work, TRIAL, medians[node])
             spreads[node] = state[COST_HERE] / total
             lower[node] = claimed(state[LOWER] / total, n)
@@ -108,19 +113,20 @@ def searched_medians(
     OUT  medians (n, d), spreads (n,), lower (n,): those of the chosen nodes, as in ``quick_medians``
     """
     d = points.shape[1]
-    columns, varies, work, out, state, local = _workspace(points)
+    columns, varies, work, out, state, local, terms = _workspace(points)
     for i in range(start, stop):
         node = chosen[i]
         first, n, total = offsets[node], offsets[node + 1] - offsets[node], totals[node]
         if n > local.shape[0]:
-            local = np.zeros((2 * n, local.shape[1]))
-        base = heaviest(probabilities, first, first + n)
+            local, terms = np.zeros((2 * n, local.shape[1])), np.empty((2, 2 * n + 3))
+        base = heavy = heaviest(probabilities, first, first + n)
         n_columns = make_local(points, base, local, columns, varies, first, n)
         width = padded(n_columns)
         node_probabilities = probabilities[first : first + n]
-        begin(local, node_probabilities, total, work, state, width)
+        begin(local, node_probabilities, total, probabilities[heavy], work, state, width)
         for _ in range(max_evaluations):
-            row, distance = pull_at_trial(local, node_probabilities, out, work, width)
+            pull_at_trial(local, node_probabilities, out, work, terms, width)
+            row, distance = nearest(terms[0], node_probabilities)
             if advance(local, total, tol, out, row, distance, work, state, width):
                 break
         if state[ON_HERE] > 0.0:
@@ -138,19 +144,19 @@ def searched_medians(
 @part
 def _is_far(median, spread):
     """Whether a median is so far from the origin that its rounding affects the spread."""
-    largest = 0.0
+    distance = 0.0
     for f in range(median.shape[0]):
-        largest = max(largest, abs(median[f]))
-    return largest > FAR * spread
+        distance += abs(median[f])
+    return distance > FAR * spread
 
 
 @part
 def _workspace(points):
-    """Columns of a node, how they vary, rows and sums of the search, its state, and room for some realizations."""
+    """Columns of a node, how they vary, rows and sums of the search, its state, room for realizations and terms."""
     d, width = points.shape[1], padded(points.shape[1])
     return (
         np.empty(d, np.uint64), np.empty(d, points.dtype), np.empty((N_ROWS, width)), np.empty(width + N_SCALARS),
-        np.empty(N_STATE), np.zeros((ROOM, width)),
+        np.empty(N_STATE), np.zeros((ROOM, width)), np.empty((2, ROOM + 3)),
     )  # fmt: skip
 
 
@@ -173,6 +179,34 @@ def make_local(points, base, local, columns, varies, first, n):
     RETURN number of these columns
     """
     never_inlined()  # called twice: saves the time to compile it again
+    d, origin = points.shape[1], points[base]
+    n_varying = _varying_columns(points, base, columns, varies, first, n) if d > NARROW else d
+    if padded(n_varying) < padded(d):
+        width = padded(n_varying)
+        for r in range(n):
+            row, out = points[first + r], local[r]
+            for i in range(n_varying):
+                f = columns[i]
+                out[i] = np.float64(row[f]) - np.float64(origin[f])
+            for i in range(n_varying, width):
+                out[i] = 0.0
+        return n_varying
+    for r in range(n):
+        row, out = points[first + r], local[r]
+        for f in range(d):
+            out[f] = np.float64(row[f]) - np.float64(origin[f])
+    for f in range(d):
+        columns[f] = f
+    return d
+
+
+@part
+def _varying_columns(points, base, columns, varies, first, n):
+    """Columns in which a node varies.
+
+    OUT  columns (d,): these columns; varies (d,): overwritten
+    RETURN how many they are
+    """
     d, origin, last = points.shape[1], points[base], first + n - 1
     for f in range(d):
         varies[f] = 0.0
@@ -186,24 +220,7 @@ def make_local(points, base, local, columns, varies, first, n):
     for f in range(d):
         columns[n_columns] = f
         n_columns += np.uint64(varies[f] > 0.0)
-    n_varying = np.int64(n_columns)
-    gains = padded(n_varying) < padded(d)
-    for r in range(n):
-        row, out = points[first + r], local[r]
-        if gains:
-            for i in range(n_varying):
-                f = columns[i]
-                out[i] = np.float64(row[f]) - np.float64(origin[f])
-            for i in range(n_varying, padded(n_varying)):
-                out[i] = 0.0
-        else:
-            for f in range(d):
-                out[f] = np.float64(row[f]) - np.float64(origin[f])
-    if gains:
-        return n_varying
-    for f in range(d):
-        columns[f] = f
-    return d
+    return np.int64(n_columns)
 
 
 @part
@@ -222,7 +239,7 @@ def ends_of_median(local, probabilities, total, work, along, order, width):
     OUT  along, order (>= n,): overwritten
     RETURN two rows; -1, -1 if there is no line
     """
-    if not _coordinates_on_line(local, probabilities, work, along, width):
+    if _is_bent(local, probabilities, width) or not _coordinates_on_line(local, probabilities, work, along, width):
         return -1, -1
     n = probabilities.shape[0]
     _sort(along[:n], order)
@@ -241,6 +258,22 @@ def ends_of_median(local, probabilities, total, work, along, order, width):
                     other = order[j]
             return one, other
     return -1, -1
+
+
+@part
+def _is_bent(local, probabilities, width):
+    """Whether the second and third realization are in directions from the base that clearly differ, as in most nodes.
+
+    A quick test: False says nothing.
+    """
+    if probabilities.shape[0] < 3 or probabilities[1] == 0.0 or probabilities[2] == 0.0:
+        return False
+    both, one, other = 0.0, 0.0, 0.0
+    for f in range(width):
+        both += local[1, f] * local[2, f]
+        one += local[1, f] * local[1, f]
+        other += local[2, f] * local[2, f]
+    return both * both < 0.9 * one * other
 
 
 @part

@@ -32,7 +32,6 @@ from probi.validation import (
     constant,
     frozen,
     is_list_of_arrays,
-    largest_magnitude,
     seed_of,
     warn_of_rounding,
 )
@@ -475,7 +474,7 @@ class Nodes:
         by_realization: Callable[[Sequence[Array]], Array],
         offsets: Array | None,
         ids: Array | None,
-        magnitude: float | None = None,
+        magnitude: float,
     ) -> Self:
         """Nodes made of parts, by functions that make one of their arrays with a row per node, and per realization."""
 
@@ -489,7 +488,7 @@ class Nodes:
         return cls._trusted(
             points=points,
             ids=ids,
-            magnitude=largest_magnitude(points) if magnitude is None else magnitude,
+            magnitude=magnitude,
             offsets=offsets,
             probabilities=made("probabilities", by_realization),
             weights=made("weights", by_node),
@@ -653,7 +652,7 @@ class Nodes:
         ids = [None if part.ids is None else part.ids[index] for part, index in zip(parts, indices, strict=True)]
         return cls._made_of(
             parts, lambda arrays: _gather(arrays, indices), lambda arrays: _gather(arrays, rows), offsets,
-            _joined_ids(ids),
+            _joined_ids(ids), max(part.magnitude for part in parts),
         )  # fmt: skip
 
     def _rows_of(self, chosen: Integers) -> Integers:

@@ -7,7 +7,7 @@ import numpy as np
 from probi._types import Array
 from probi.nodes import Nodes
 from probi.thinning import NOTHING_LOST, ThinningTotals
-from probi.validation import frozen, largest_magnitude
+from probi.validation import frozen
 
 
 class Form(NamedTuple):
@@ -56,6 +56,8 @@ class Buffer:
         self._arrays: dict[str, Array] = {}
         # About how many nodes and realizations it will hold in the end.
         self._expected = (0, 0)
+        # At least the largest absolute coordinate.
+        self._magnitude = 0.0
 
     @classmethod
     def of(cls, nodes: Nodes | None, thinning: ThinningTotals = NOTHING_LOST) -> "Buffer":
@@ -109,6 +111,7 @@ class Buffer:
         """Copy nodes after the existing ones; return the numbers of nodes and realizations including them."""
         start, first, _ = self._used
         n, r = start + len(nodes), first + nodes.n_realizations
+        self._magnitude = max(self._magnitude, nodes.magnitude)
         for name, given in nodes._parts().items():
             if name == "offsets" and (given is not None or name in self._arrays):
                 ends = self._room(name, given, start + 1, n + 1)[start + 1 : n + 1]
@@ -153,4 +156,4 @@ class Buffer:
         arrays: dict[str, Any] = {
             name: frozen(self._arrays[name][:stop]) if name in self._arrays else None for name, stop in rows.items()
         }
-        return Nodes._trusted(**arrays, magnitude=largest_magnitude(arrays["points"]), statistics={})
+        return Nodes._trusted(**arrays, magnitude=self._magnitude, statistics={})

@@ -4,13 +4,14 @@ import os
 import sys
 from pathlib import Path
 
-from benchmarks import billion, engines, files, kernels, shapes, solver, startup, streams
+from benchmarks import bico, billion, engines, files, kernels, shapes, solver, startup, streams
 
 ALL = {
     "startup": startup.main,
     "kernels": kernels.main,
     "solver": solver.main,
     "streams": streams.main,
+    "bico": bico.main,
     "shapes": shapes.main,
     "files": files.main,
     "engines": engines.main,

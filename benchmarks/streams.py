@@ -1,4 +1,4 @@
-"""Streams: speed against BICO, solving against reading, memory, honesty of error bars, one summary for several k."""
+"""Streams: solving against reading, memory, honesty of error bars, one summary for several k."""
 
 import subprocess
 import sys
@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 
 import probi
-from benchmarks import peers
 from benchmarks.common import best_of, peak_megabytes
-from benchmarks.data import covertype, covertype_nodes, cross_product, picture
+from benchmarks.data import covertype_nodes
 
 RUNS = 3
 
@@ -22,32 +21,6 @@ def main(data: Path) -> None:
         one_for_all(nodes)
         coverage(nodes)
     memory()
-    against_bico(data)
-
-
-def against_bico(data: Path) -> None:
-    """Summary only, best of several runs; BICO gets float64 points in memory, probi the same array as it is."""
-    print("\nsummary of 200 k nodes against BICO 0.1.5 (C++), the same points in one run; seconds, best of runs")
-    python = peers.environment("bico", ["bico==0.1.5"])
-    points = covertype(data)
-    sets = [("RGB 5,000,000 x 3", lambda: picture(5_000_000), 20, RUNS)]
-    if points is not None:
-        sets.insert(0, ("Covertype 581,010 x 55", lambda: points[:581_010], 20, RUNS))
-        sets.append(("cross product 2,000,000 x 57", lambda: cross_product(points[:, :54], 2_000_000), 250, 1))
-    titles = f"{'data':<29} {'k':>4} {'BICO':>8} {'MB':>6}   {'as points':>10} {'ratio':>6}"
-    print(f"{titles} {'groups of 10':>13} {'ratio':>6}")
-    for name, make, k, runs in sets:
-        X = make()
-        probi.Summary(k).update(probi.Nodes.from_points(X[: 1700 * k]))  # compiles
-        alone, _ = best_of(RUNS, lambda X=X, k=k: summarised(probi.Nodes.from_points(X), k))
-        grouped, _ = best_of(RUNS, lambda X=X, k=k: summarised(probi.Nodes.from_groups(X), k))
-        theirs = peers.run(python, "run_bico.py", X, n_clusters=k, size=200 * k, runs=runs) if python else {}
-        bico = theirs.get("seconds", float("nan"))
-        print(
-            f"{name:<29} {k:>4} {bico:>8.2f} {theirs.get('peak_megabytes', 0):>6.0f}   {alone:>10.3f} "
-            f"{f'1/{bico / alone:.0f}':>6} {grouped:>13.3f} {f'1/{bico / grouped:.0f}':>6}",
-            flush=True,
-        )
 
 
 def summarised(nodes: probi.Nodes, k: int, seed: int = 0) -> probi.Summary:

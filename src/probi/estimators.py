@@ -20,8 +20,8 @@ from probi.nodes import Nodes, as_nodes, holds_realizations
 from probi.objective import assign, expected_cost, expected_distances
 from probi.solver.options import SolveOptions
 from probi.solver.progress import Progress
-from probi.solver.result import Result
-from probi.solver.solve import contradiction, contradictory, few_distinct, make_result, solve_quietly
+from probi.solver.result import Result, make_result
+from probi.solver.solve import contradiction, contradictory, few_distinct, solve_quietly
 from probi.summary import Summary
 from probi.validation import seed_of
 

@@ -10,6 +10,9 @@ import numpy as np
 from probi import _notes
 from probi._notes import counted, rounded
 from probi._types import Array, Floats, Integers, Labels
+from probi.medians import SPREAD_TOL, certified_medians
+from probi.nodes import Nodes
+from probi.objective import Assignment, total_cost
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,3 +176,59 @@ class Evaluation:
 
     def __iter__(self) -> Iterator[float]:
         return iter((self.cost, self.standard_error))
+
+
+def make_result(
+    nodes: Nodes, centers: Floats, n_iter: int, keep_order: bool, assignment: Assignment | None = None
+) -> Result:
+    """Evaluate centers exactly on all nodes, sorted by mass unless ``keep_order``; the assignment may be known."""
+    k = len(centers)
+    if assignment is None:
+        assignment = Assignment(nodes)
+        assignment.update(centers, np.zeros(k), exact=False)
+    if not keep_order:
+        centers = _sort_by_mass(nodes, centers, assignment)
+    assignment.update(centers, np.zeros(k), exact=True)
+    _, spreads, lower = certified_medians(nodes, SPREAD_TOL)
+    # Both are upper bounds of the true spread: a center may be better than a median that is exact to 1 %.
+    spreads = np.minimum(spreads, assignment.nearest)
+    count = np.bincount(assignment.labels, minlength=k)
+    clusters = Clusters(
+        mass=_sums(assignment.labels, nodes.mass, k),
+        cost=_sums(assignment.labels, nodes.mass * assignment.nearest, k),
+        spread=_sums(assignment.labels, nodes.mass * spreads, k),
+        count=count,
+    )
+    cost = total_cost(nodes, assignment.nearest)
+    return Result(
+        centers=centers,
+        cost=cost,
+        standard_error=0.0,
+        spread_cost=total_cost(nodes, spreads),
+        lower_bound=min(cost, total_cost(nodes, lower)),
+        coreset_cost=cost,
+        labels=assignment.labels,
+        clusters=clusters,
+        n_iter=n_iter,
+        n_distinct=int(np.count_nonzero(count)),
+    )
+
+
+def _sort_by_mass(nodes: Nodes, centers: Floats, assignment: Assignment) -> Floats:
+    """Centers in order of descending mass, equal ones by coordinates, and the assignment to them.
+
+    A node between two centers goes to the first of them, so a new order may change the masses: sort again.
+    """
+    for _ in range(len(centers)):
+        mass = _sums(assignment.labels, nodes.mass, len(centers))
+        order = np.lexsort((*centers.T[::-1], -mass))
+        if (order == np.arange(len(order))).all():
+            break
+        centers = np.ascontiguousarray(centers[order])
+        assignment.renumber(order)
+        assignment.update(centers, np.zeros(len(centers)), exact=False)
+    return centers
+
+
+def _sums(labels: Labels, values: Floats, k: int) -> Floats:
+    return np.bincount(labels, values, minlength=k).astype(np.float64, copy=False)

@@ -14,11 +14,10 @@ from numpy.typing import ArrayLike
 
 from probi import _parallel
 from probi._notes import rounded
-from probi._types import Floats, Labels
+from probi._types import Floats
 from probi.errors import InputError, SolverWarning
-from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import Nodes, as_nodes
-from probi.objective import Assignment, expected_cost, total_cost
+from probi.objective import Assignment, expected_cost
 from probi.solver.lloyd import MAX_LAG, Lloyd, one_round, p_lloyd
 from probi.solver.local_search import (
     QUICK,
@@ -33,7 +32,7 @@ from probi.solver.options import SolveOptions
 from probi.solver.problem import Problem
 from probi.solver.progress import OnRound, Progress
 from probi.solver.realizations import NodeSwaps, are_near_medians
-from probi.solver.result import Clusters, Evaluation, Result
+from probi.solver.result import Evaluation, Result, make_result
 from probi.solver.search import Searches, is_small
 from probi.solver.seeding import seed_as_in_paper
 from probi.validation import generator
@@ -154,7 +153,8 @@ def solve(
     max_iter : int, default=None
         Maximum number of rounds on the nodes. None: 100, and 10 with ``preset="paper"``.
     tol : float, default=1e-4
-        The default preset stops when a round lowers the cost by less than this share of it.
+        The default preset stops when a round lowers the cost by less than this share of it; three times this share for
+        32 and more clusters of a summary, whose own error is larger.
     random_state : None, int, Generator or RandomState
         The same seed gives the same bits, whatever the number of threads.
     verbose : int, default=0
@@ -451,59 +451,3 @@ class _Preset(NamedTuple):
 
 
 PRESETS = {"default": _Preset(10, 100, _solve), "paper": _Preset(1, 10, _solve_as_in_paper)}
-
-
-def make_result(
-    nodes: Nodes, centers: Floats, n_iter: int, keep_order: bool, assignment: Assignment | None = None
-) -> Result:
-    """Evaluate centers exactly on all nodes, sorted by mass unless ``keep_order``; the assignment may be known."""
-    k = len(centers)
-    if assignment is None:
-        assignment = Assignment(nodes)
-        assignment.update(centers, np.zeros(k), exact=False)
-    if not keep_order:
-        centers = _sort_by_mass(nodes, centers, assignment)
-    assignment.update(centers, np.zeros(k), exact=True)
-    _, spreads, lower = certified_medians(nodes, SPREAD_TOL)
-    # Both are upper bounds of the true spread: a center may be better than a median that is exact to 1 %.
-    spreads = np.minimum(spreads, assignment.nearest)
-    count = np.bincount(assignment.labels, minlength=k)
-    clusters = Clusters(
-        mass=_sums(assignment.labels, nodes.mass, k),
-        cost=_sums(assignment.labels, nodes.mass * assignment.nearest, k),
-        spread=_sums(assignment.labels, nodes.mass * spreads, k),
-        count=count,
-    )
-    cost = total_cost(nodes, assignment.nearest)
-    return Result(
-        centers=centers,
-        cost=cost,
-        standard_error=0.0,
-        spread_cost=total_cost(nodes, spreads),
-        lower_bound=min(cost, total_cost(nodes, lower)),
-        coreset_cost=cost,
-        labels=assignment.labels,
-        clusters=clusters,
-        n_iter=n_iter,
-        n_distinct=int(np.count_nonzero(count)),
-    )
-
-
-def _sort_by_mass(nodes: Nodes, centers: Floats, assignment: Assignment) -> Floats:
-    """Centers in order of descending mass, equal ones by coordinates, and the assignment to them.
-
-    A node between two centers goes to the first of them, so a new order may change the masses: sort again.
-    """
-    for _ in range(len(centers)):
-        mass = _sums(assignment.labels, nodes.mass, len(centers))
-        order = np.lexsort((*centers.T[::-1], -mass))
-        if (order == np.arange(len(order))).all():
-            break
-        centers = np.ascontiguousarray(centers[order])
-        assignment.renumber(order)
-        assignment.update(centers, np.zeros(len(centers)), exact=False)
-    return centers
-
-
-def _sums(labels: Labels, values: Floats, k: int) -> Floats:
-    return np.bincount(labels, values, minlength=k).astype(np.float64, copy=False)

@@ -39,6 +39,9 @@ from probi.validation import (
 # Coordinates per task of a thread: enough to hide the overhead of a kernel call, few enough to share the work.
 GRAIN = 1 << 18
 
+# Nodes per range, at least, where ranges are shorter than that because each node is compared with many centers.
+MIN_PIECE = 512
+
 # With at least this many realizations per node, and this many times more than nodes, the axes of an array were perhaps
 # swapped: draws or members first.
 MANY_REALIZATIONS, FEW_NODES = 1000, 20
@@ -574,15 +577,17 @@ class Nodes:
         """
         return self._statistics.get(name)
 
-    def pieces(self, at_most: int | None = None) -> list[tuple[int, int]]:
-        """Divide the nodes into ranges of about equal work, which depend only on the nodes and ``at_most``.
+    def pieces(self, at_most: int | None = None, at_least: int = 1) -> list[tuple[int, int]]:
+        """Divide the nodes into ranges of about equal work, which depend only on the nodes and the arguments.
+
+        ``at_least`` so many if each then has ``MIN_PIECE`` nodes: for work that grows with the number of centers.
 
         :meta private:
         """
         if len(self) == 0:
             return []
         work = (self.offsets[1:] + np.arange(len(self))) * self.n_features
-        n_pieces = 1 + int(work[-1] // GRAIN)
+        n_pieces = max(1 + int(work[-1] // GRAIN), min(at_least, len(self) // MIN_PIECE))
         if at_most is not None:
             n_pieces = min(n_pieces, at_most)
         bounds = np.searchsorted(work, work[-1] / n_pieces * np.arange(1, n_pieces))

@@ -8,7 +8,7 @@ from probi._kernels.pull import RELAXATION
 from probi._types import Floats
 from probi.medians import PAPER_RATIO, PAPER_STEPS
 from probi.nodes import Nodes
-from probi.objective import Assignment
+from probi.objective import MIN_PIECES, Assignment
 from probi.solver.problem import Problem
 from probi.solver.progress import OnRound, silent
 
@@ -37,7 +37,7 @@ class Lloyd:
         self.assignment = Assignment(nodes) if assignment is None else assignment
         self.cost = np.inf
         self._moves = np.zeros(len(centers))
-        self._pieces = nodes.pieces(at_most=1 + PARTIAL_SUMS // (len(centers) * nodes.n_features))
+        self._pieces = nodes.pieces(1 + PARTIAL_SUMS // (len(centers) * nodes.n_features), MIN_PIECES)
 
     def assign(self) -> None:
         """Assign each node to its nearest center."""

@@ -23,6 +23,9 @@ from probi.solver.seeding import N_CANDIDATES, Sets, seeds
 # Coordinates of all nodes times the number of centers, at most, of a small problem. Kernels are faster for more.
 MAX_SMALL = 1 << 13
 
+# Tasks per set of centers, at least, if there are nodes enough: a single set keeps all threads busy, too.
+MIN_TASKS = 8
+
 # Candidates drawn for swaps, how many of the swaps are tried together, and for how many rounds: right after a swap the
 # cost is nearly always higher (as FLS++ observes for k-means). More of each gained nothing.
 N_DRAWN, N_TRIALS, N_ROUNDS = 32, 8, 4
@@ -46,7 +49,7 @@ class Search:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self._mass = problem.nodes.mass
-        self._pieces = problem.nodes.pieces()
+        self._pieces = problem.nodes.pieces(at_least=MIN_TASKS)
 
     def seeds(self, n_starts: int, n_clusters: int, rng: np.random.Generator) -> Sets:
         """First centers of several starts, see :func:`probi.solver.seeding.seeds`."""

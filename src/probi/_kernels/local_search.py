@@ -5,7 +5,7 @@ import numpy as np
 from probi._kernels._compile import kernel, part
 from probi._kernels.geometry import squared_distance
 from probi._kernels.many_centers import WIDTH, load_centers, load_rows, nearest_exactly, screen, screen_buffers
-from probi._kernels.pull import COST, N_SCALARS, ON_POINT, RECIPROCAL
+from probi._kernels.pull import COST, ON_POINT, RECIPROCAL
 
 
 @kernel
@@ -38,19 +38,23 @@ def nearest_centers(queries, columns, lists, start, stop):
 
 
 @kernel
-def round_nearby(rows, mass, n_free, members, starts, centers, lists, drops, labels, nearest, second, start, stop):
+def round_nearby(
+    rows, mass, n_free, members, starts, centers, lists, drops, labels, nearest, second, pull, moved, start, stop
+):  # fmt: skip
     """Assign the rows of clusters start:stop to the nearest center of their cluster's list, and add their pull.
 
-    A row stays where it is if no other center of the list can be nearer.
+    A row stays where it is if no other center of the list can be nearer. The pull of rows that move is added by
+    ``add_moved``, so that each cluster's sums are written by one thread.
 
     IN   rows (n, d), mass (n,), n_free: leading features in which centers move, members (n,): rows by cluster,
          starts (k + 1,): where clusters begin in it, centers (k, d), lists (k, m): centers near each, itself included,
          drops (k,): how far other centers of its list moved since the last call
     INOUT labels, nearest, second (n,): lower bound of the distance to other centers of the list
-    RETURN pull (k, d + 3) as in ``cluster_pull``
+    INOUT pull (k, d + 3), zero: as in ``cluster_pull``, of rows that stay
+    OUT  moved (n,): from starts[start] on, rows that move to another cluster
+    RETURN their number
     """
-    k, d = centers.shape
-    pull = np.zeros((k, d + N_SCALARS))
+    d, n_moved = centers.shape[1], starts[start]
     some, sizes, quads, lengths, sums, least, bounds = screen_buffers(lists.shape[1], d)
     tile, distances, shares = np.zeros((d, WIDTH)), np.empty(WIDTH), np.empty(WIDTH)
     # Rows that may change wait until there are enough of them for a tile.
@@ -58,42 +62,65 @@ def round_nearby(rows, mass, n_free, members, starts, centers, lists, drops, lab
     for own in range(start, stop):
         n_todo, unit = 0, 0.0
         for first in range(starts[own], starts[own + 1], WIDTH):
-            n = min(WIDTH, starts[own + 1] - first)
+            n, n_unsure = min(WIDTH, starts[own + 1] - first), 0
             load_rows(rows, members, first, n, centers[own], tile, distances)
             for i in range(n):
-                row = members[first + i]
-                nearest[row] = distances[i]
-                second[row] -= drops[own]
-                shares[i] = _share(mass[row], distances[i], pull[own], d) if distances[i] <= second[row] else 0.0
-                if distances[i] > second[row]:
-                    todo[n_todo] = row
-                    n_todo += 1
-            _add_shares(tile, shares, n, n_free, pull[own])
-            while n_todo >= WIDTH or (n_todo > 0 and first + WIDTH >= starts[own + 1]):
+                second[members[first + i]] -= drops[own]
+                n_unsure += distances[i] > second[members[first + i]]
+            # If most rows of the tile may change, it is compared at once: to read rows again takes as long.
+            at_once = 2 * n_unsure > n
+            if not at_once:
+                for i in range(n):
+                    row, shares[i] = members[first + i], 0.0
+                    nearest[row] = distances[i]
+                    if distances[i] > second[row]:
+                        todo[n_todo] = row
+                        n_todo += 1
+                    else:
+                        shares[i] = _share(mass[row], distances[i], pull[own], d)
+                _add_shares(tile, shares, n, n_free, pull[own])
+            while at_once or n_todo >= WIDTH or (n_todo > 0 and first + WIDTH >= starts[own + 1]):
                 if unit == 0.0:
                     unit = load_centers(centers, lists[own], centers[own], some, sizes)
-                n = min(n_todo, WIDTH)
-                n_todo -= n
-                # Read again: to copy columns of a tile takes longer.
-                load_rows(rows, todo, n_todo, n, centers[own], tile, distances)
+                unsure, at_first = members, first
+                if not at_once:
+                    n = min(n_todo, WIDTH)
+                    n_todo -= n
+                    unsure, at_first = todo, n_todo
+                    load_rows(rows, unsure, at_first, n, centers[own], tile, distances)
+                at_once = False
                 screen(tile, distances, unit, some, sizes, quads, lengths, sums, least, bounds)
                 for i in range(n):
-                    row, at, distance = todo[n_todo + i], least[2 * WIDTH + i], distances[i]
+                    row, at, distance = unsure[at_first + i], least[2 * WIDTH + i], distances[i]
                     following, shares[i] = bounds[i], 0.0
                     if lists[own, at] != own:
                         distance = np.sqrt(squared_distance(rows, row, centers, lists[own, at]))
                     if distance > following:
                         at, distance, following = nearest_exactly(rows, row, centers, lists[own])
-                    label = lists[own, at]
-                    labels[row], nearest[row], second[row] = label, distance, following
-                    share = _share(mass[row], distance, pull[label], d)
-                    if label == own:
-                        shares[i] = share
+                    labels[row], nearest[row], second[row] = lists[own, at], distance, following
+                    if labels[row] == own:
+                        shares[i] = _share(mass[row], distance, pull[own], d)
                     else:
-                        for f in range(n_free):
-                            pull[label, f] += share * (np.float64(rows[row, f]) - centers[label, f])
+                        moved[n_moved] = row
+                        n_moved += 1
                 _add_shares(tile, shares, n, n_free, pull[own])
-    return pull
+    return n_moved - starts[start]
+
+
+@kernel
+def add_moved(rows, mass, n_free, centers, labels, nearest, moved, firsts, counts, pull):
+    """Add the pull of rows that have moved to other clusters.
+
+    IN   moved (n,): counts[i] rows from firsts[i] on
+    INOUT pull (k, d + 3)
+    """
+    d = centers.shape[1]
+    for i in range(counts.shape[0]):
+        for j in range(firsts[i], firsts[i] + counts[i]):
+            row, label = moved[j], labels[moved[j]]
+            share = _share(mass[row], nearest[row], pull[label], d)
+            for f in range(n_free):
+                pull[label, f] += share * (np.float64(rows[row, f]) - centers[label, f])
 
 
 @part

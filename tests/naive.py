@@ -325,3 +325,19 @@ def priority_estimate(values, masses, sizes, keys, limit):
     triples = list(zip(values, masses, sizes, strict=True))[:limit]
     variance = math.fsum((v * mass / size) ** 2 * least * max(0.0, least - size) for v, mass, size in triples)
     return math.fsum(v * mass / size * max(size, least) for v, mass, size in triples), math.sqrt(variance)
+
+
+def memberships(nodes, centers, tol=0.0):
+    """Smallest and largest share of each center: a realization counts for one of those that are nearest within tol."""
+    least = [[0.0] * len(centers) for _ in nodes]
+    most = [[0.0] * len(centers) for _ in nodes]
+    for i, node in enumerate(nodes):
+        total = total_probability(node)
+        for x, p in node:
+            distances = [math.dist(x, c) for c in centers]
+            nearest = [c for c, distance in enumerate(distances) if distance <= min(distances) + tol]
+            for c in nearest:
+                most[i][c] += p / total
+            if len(nearest) == 1 or tol == 0.0:
+                least[i][nearest[0]] += p / total
+    return least, most

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from probi.errors import InputError, InputWarning, MissingExtraError, ProbiError, SolverWarning
     from probi.estimators import PROBI, PLloyd
     from probi.medians import one_medians
+    from probi.membership import memberships
     from probi.nodes import Nodes
     from probi.objective import assign, expected_cost, expected_distances
     from probi.solver.result import Clusters, Evaluation, Result
@@ -45,6 +46,7 @@ __all__ = [
     "assign",
     "expected_cost",
     "expected_distances",
+    "memberships",
     "one_medians",
     "solve",
 ]
@@ -59,6 +61,7 @@ __getattr__, __dir__ = lazy(
         "probi.errors": ("InputError", "InputWarning", "MissingExtraError", "ProbiError", "SolverWarning"),
         "probi.estimators": ("PROBI", "PLloyd"),
         "probi.medians": ("one_medians",),
+        "probi.membership": ("memberships",),
         "probi.nodes": ("Nodes",),
         "probi.objective": ("assign", "expected_cost", "expected_distances"),
         "probi.solver.result": ("Clusters", "Evaluation", "Result"),

@@ -14,8 +14,9 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from probi import _parallel
-from probi._types import Array, Labels
+from probi._types import Array, Floats, Labels
 from probi.errors import InputError
+from probi.membership import memberships
 from probi.nodes import Nodes, as_nodes, holds_realizations
 from probi.objective import assign, expected_cost, expected_distances
 from probi.solver.options import SolveOptions
@@ -148,6 +149,34 @@ class _KMedian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KMedianBase):
         """
         with self._fitted():
             return assign(self._nodes(X), self.cluster_centers_)
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Probability that each center is the nearest one to a realization of the node.
+
+        The center of a node as a whole, which :meth:`predict` returns, need not be its most probable one.
+
+        Parameters
+        ----------
+        X : Nodes or array-like
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, n_clusters)
+            The :func:`probi.memberships`; rows sum to 1.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import probi
+        >>> X = np.array([[0.0], [0.1], [0.1], [0.2], [9.0], [9.1], [9.2]])
+        >>> model = probi.PLloyd(n_clusters=2, random_state=0).fit(X)
+        >>> model.predict_proba(probi.Nodes.from_dense([[[0.0], [1.0], [8.0], [9.0], [9.5]]]))
+        array([[0.4, 0.6]])
+        """
+        with self._fitted():
+            members: Floats = memberships(self._nodes(X), self.cluster_centers_)
+            return members
 
     def transform(self, X: Any) -> Array:
         """Expected distance of each node to each center.

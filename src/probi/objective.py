@@ -151,20 +151,33 @@ class TwoNearest(NamedTuple):
     next_labels: Labels
     next_distances: Floats
 
+    @property
+    def margins(self) -> Floats:
+        """How much nearer the own center is than the next, as a share of the distance to the next: 0 for a tie."""
+        with np.errstate(invalid="ignore"):
+            share = 1.0 - self.distances / self.next_distances
+        return np.where(self.next_distances > 0.0, share, 0.0)
+
 
 def two_nearest(nodes: Nodes, centers: ArrayLike) -> TwoNearest:
     """Find the two nearest centers of each node, exactly, without computing the distances to all."""
     centers = check_centers(centers, nodes.n_features)
-    n, (relative, slack) = len(nodes), _margins(nodes)
+    n, (relative, slack) = len(nodes), rounding_margins(nodes, centers)
     labels, next_labels = np.empty(n, np.int32), np.empty(n, np.int32)
     nearest, next_nearest = np.empty(n), np.empty(n)
     _parallel.run(
         assignment_kernels.two_nearest, nodes.pieces(), nodes.points, nodes.probabilities, nodes.offsets,
         nodes.total_probabilities, nodes.gravity_centers, nodes.variances, centers, np.ascontiguousarray(centers.T),
-        relative, slack + _slack_of(centers, relative), labels, nearest, next_labels, next_nearest,
+        relative, slack, labels, nearest, next_labels, next_nearest,
     )  # fmt: skip
     totals = nodes.total_probabilities
     return TwoNearest(labels, nearest / totals, next_labels, next_nearest / totals)
+
+
+def rounding_margins(nodes: Nodes, centers: Floats) -> tuple[float, float]:
+    """Relative and absolute rounding error that bounds on distances between nodes and centers must allow for."""
+    relative, slack = _margins(nodes)
+    return relative, slack + _slack_of(centers, relative)
 
 
 def _slack_of(centers: Floats, relative: float) -> float:

@@ -32,6 +32,7 @@ import dask.bag as db  # noqa: E402
 import dask.dataframe as dd  # noqa: E402
 
 from probi.engines import dask as on_dask  # noqa: E402
+from probi.io.write import ASSIGNMENT_COLUMNS  # noqa: E402
 
 pytestmark = pytest.mark.dask
 
@@ -112,7 +113,7 @@ def test_frames_in_all_layouts(layout, n_partitions):
         assert_array_equal(found["cluster"], labels)
     else:
         assert dict(zip(found["id"], found["cluster"], strict=True)) == dict(zip(nodes.ids, labels, strict=True))
-    assert list(found.columns[-4:]) == ["cluster", "expected_distance", "next_cluster", "next_distance"]
+    assert list(found.columns[-8:]) == [name for name, *_ in ASSIGNMENT_COLUMNS]
     assert "row" not in found.columns
 
 
@@ -248,6 +249,20 @@ def test_estimator_predicts_with_the_scales_that_it_was_fitted_with():
     model.fit(dd.from_pandas(table, npartitions=4))
     again = model.predict(dd.from_pandas(table.iloc[:1000], npartitions=2)).compute()
     assert_array_equal(again["cluster"], model.labels_.compute()["cluster"].iloc[:1000])
+
+
+def test_memberships_of_arrays_and_bags():
+    X = np.random.default_rng(0).normal(size=(600, 3, 2))
+    model = on_dask.DaskPROBI(3, random_state=0).fit(da.from_array(X, chunks=(200, 3, 2)))
+    expected = probi.memberships(X, model.cluster_centers_)
+    assert_array_equal(model.predict_proba(da.from_array(X, chunks=(100, 3, 2))).compute(), expected)
+    bag = db.from_sequence([Nodes.from_dense(X[:300]), Nodes.from_dense(X[300:])], npartitions=2)
+    assert_array_equal(np.concatenate(model.predict_proba(bag).compute()), expected)
+    model.reading = {"group_size": 3}
+    rows = da.from_array(X.reshape(-1, 2), chunks=(400, 2))
+    assert_array_equal(model.predict_proba(rows).compute(), expected)
+    with pytest.raises(InputError, match="predict has memberships"):
+        model.predict_proba(dd.from_pandas(pd.DataFrame({"x": [1.0]}), npartitions=1))
 
 
 def test_estimator_of_files_and_of_frames_in_any_order(tmp_path):

@@ -24,6 +24,7 @@ from pyspark.ml.feature import SQLTransformer  # noqa: E402
 
 from probi.engines import spark as on_spark  # noqa: E402
 from probi.engines.tasks import Summarize, unpack_part  # noqa: E402
+from probi.io.write import ASSIGNMENT_COLUMNS  # noqa: E402
 
 pytestmark = pytest.mark.spark
 
@@ -254,7 +255,7 @@ def test_assign_is_the_same_as_here(spark):
     plain = some_nodes("nested", n=300, ids="str")
     nodes = as_nodes(plain)
     found = on_spark.assign(frame_of(spark, columns_of(plain, "nested")), CENTERS, **options_of("nested"))
-    assert found.columns == ["id", "cluster", "expected_distance", "next_cluster", "next_distance"]
+    assert found.columns == ["id", *(name for name, *_ in ASSIGNMENT_COLUMNS)]
     rows = {row.id: row for row in found.collect()}
     assert_array_equal([rows[id].cluster for id in nodes.ids], probi.assign(nodes, CENTERS))
     distances = np.sort(probi.objective.expected_distances(nodes, CENTERS), axis=1)
@@ -278,7 +279,7 @@ def test_assign_is_lazy(spark, folder, tmp_path):
     rows = list(zip(*columns.values(), strict=True))
     frame = on_spark.assign(spark.createDataFrame(rows, list(columns)).coalesce(1), CENTERS)
     for found, where in ((files, "row 1 of node 7"), (frame, "partition 0, row 1500")):
-        assert found.columns[-1] == "next_distance"
+        assert found.columns[-1] == "second_probability"
         with pytest.raises(PythonException, match=where):
             found.collect()
 

@@ -37,6 +37,7 @@ from probi.engines.tasks import Summarize, Task, groups, merge, unpack_part
 from probi.errors import InputError, MissingExtraError
 from probi.estimators import KMedianBase
 from probi.io.options import Options
+from probi.membership import memberships
 from probi.nodes import Nodes
 from probi.objective import assign as nearest
 from probi.summary import Summary
@@ -140,8 +141,8 @@ def assign(
     -------
     dask Array, Bag or DataFrame
         Labels: for an Array an Array, for a Bag a Bag of arrays. For a DataFrame and files a DataFrame with one row
-        per node: its first row (files), its id if it has one, its cluster, and its expected distances to its own
-        center and to the next.
+        per node: its first row (files), its id if it has one, its cluster, and how sure that is: the columns of
+        ``assignment.parquet``.
 
     Examples
     --------
@@ -342,6 +343,10 @@ def _labels(block: Any, centers: Any, group_size: int) -> Any:
     return nearest(_nodes_of_block(block, group_size), centers)
 
 
+def _memberships(block: Any, centers: Any, group_size: int) -> Any:
+    return memberships(_nodes_of_block(block, group_size), centers)
+
+
 # -- data frames ------------------------------------------------------------------------------------------------------
 
 
@@ -492,6 +497,42 @@ class DaskPROBI(KMedianBase):
         """
         with self._fitted():
             return assign(X, self.result_.centers, space=self.summary_.about.get("space"), **self.reading or {})
+
+    def predict_proba(self, X: Any) -> Any:
+        """Memberships of nodes, lazily; see :func:`probi.memberships`.
+
+        Parameters
+        ----------
+        X : dask Array or Bag
+            As in :func:`summarize`. For a DataFrame and files, :meth:`predict` returns the memberships in the own
+            cluster and in the second.
+
+        Returns
+        -------
+        dask Array of shape (n, n_clusters) or Bag
+            A Bag has one array per item.
+
+        Examples
+        --------
+        >>> import dask.array as da
+        >>> import numpy as np
+        >>> from probi.engines import dask as on_dask
+        >>> points = da.from_array(np.random.default_rng(0).normal(size=(20_000, 3)), chunks=(5_000, 3))
+        >>> model = on_dask.DaskPROBI(n_clusters=4, random_state=0).fit(points)
+        >>> model.predict_proba(points[:10]).sum(axis=1).compute()
+        array([1., 1., 1., 1., 1., 1., 1., 1., 1., 1.])
+        """
+        with self._fitted():
+            if not isinstance(X, (da.Array, db.Bag)):
+                raise InputError("predict_proba is for an Array or a Bag: predict has memberships for a DataFrame.")
+            collection, size, _ = DaskEngine().open(X, self.reading or {})
+            centers = self.result_.centers
+            if isinstance(X, db.Bag):
+                return collection.map(memberships, centers)
+            chunks = (tuple(n // size for n in collection.chunks[0]), (len(centers),))
+            if collection.ndim == 3:
+                return collection.map_blocks(_memberships, centers, size, chunks=chunks, drop_axis=2, dtype=np.float64)
+            return collection.map_blocks(_memberships, centers, size, chunks=chunks, dtype=np.float64)
 
 
 # -- the command line -------------------------------------------------------------------------------------------------

@@ -350,9 +350,7 @@ class Tally:
         if len(self.centers) > 1:
             self._add_borderline(names, nearest)
         self.n_nodes += len(nodes)
-        columns = [name for name, _ in assignment_columns(len(self.centers), suffix)]
-        values: list[Any] = list(nearest)
-        return dict(zip(columns, values, strict=False))
+        return assignment_columns(nodes, self.centers, nearest, suffix)
 
     def _add_borderline(self, names: Callable[[int], str], two_nearest: TwoNearest) -> None:
         nearest, own, other, to_other = two_nearest

@@ -17,7 +17,9 @@ from probi.io.formats.base import Format, TableWriter, format_of_name, formats_b
 from probi.io.node_assembler import Batch
 from probi.io.rows import FILE
 from probi.io.transform import Transform
+from probi.membership import LabelMemberships, label_memberships
 from probi.nodes import Nodes
+from probi.objective import TwoNearest
 from probi.solver.result import Result
 from probi.tables.columns import Columns
 from probi.tables.convert import to_table
@@ -161,7 +163,7 @@ def _solutions(path: Path, table: pa.Table) -> dict[int, Centers]:
 def assignment_table(
     batch: Batch, columns: dict[str, Array], names: Sequence[str], id_name: str, file: str | None
 ) -> pa.Table:
-    """A row per node: where it comes from, its id, its cluster, expected distances to that and to the next one.
+    """A row per node: where it comes from, its id, and the columns of its assignment.
 
     ``names`` are those of the files read; ``file`` is the field of the ids that says the same.
     """
@@ -177,7 +179,7 @@ def assignment_table(
 
 def _id_column(name: str) -> str:
     """Name of a column of ids, which must not be that of another column."""
-    return f"{name}_" if name in ("file", "row", "cluster") else name
+    return f"{name}_" if name in ("file", "row", *(column for column, *_ in ASSIGNMENT_COLUMNS)) else name
 
 
 def _has_file(n_files: int, file: str | None) -> bool:
@@ -185,16 +187,28 @@ def _has_file(n_files: int, file: str | None) -> bool:
     return n_files > 1 or file is not None
 
 
-# Columns of an assignment for each set of centers, and their types: what TwoNearest holds, in its order.
-ASSIGNMENT_COLUMNS = (
-    ("cluster", pa.int32()), ("expected_distance", pa.float64()),
-    ("next_cluster", pa.int32()), ("next_distance", pa.float64()),
-)  # fmt: skip
+# Columns of an assignment for each set of centers, their types, and their values by the two nearest centers and the
+# memberships of nodes. A single center has only the first three.
+ASSIGNMENT_COLUMNS: tuple[tuple[str, pa.DataType, Callable[[TwoNearest, LabelMemberships], Array]], ...] = (
+    ("cluster", pa.int32(), lambda nearest, _: nearest.labels),
+    ("expected_distance", pa.float64(), lambda nearest, _: nearest.distances),
+    ("probability", pa.float64(), lambda _, members: members.probabilities),
+    ("next_cluster", pa.int32(), lambda nearest, _: nearest.next_labels),
+    ("next_distance", pa.float64(), lambda nearest, _: nearest.next_distances),
+    ("margin", pa.float64(), lambda nearest, _: nearest.margins),
+    ("second", pa.int32(), lambda _, members: members.second),
+    ("second_probability", pa.float64(), lambda _, members: members.second_probabilities),
+)
 
 
-def assignment_columns(n_centers: int, suffix: str) -> list[tuple[str, pa.DataType]]:
-    """Columns of the assignment to so many centers; a single one has no next."""
-    return [(name + suffix, type) for name, type in ASSIGNMENT_COLUMNS[: 4 if n_centers > 1 else 2]]
+def assignment_columns(nodes: Nodes, centers: Array, nearest: TwoNearest, suffix: str) -> dict[str, Array]:
+    """Columns of the assignment of nodes to centers, of which the two nearest are known."""
+    members = label_memberships(nodes, centers, nearest)
+    return {name + suffix: values(nearest, members) for name, _, values in _columns_for(len(centers))}
+
+
+def _columns_for(n_centers: int) -> tuple[tuple[str, pa.DataType, Callable[..., Array]], ...]:
+    return ASSIGNMENT_COLUMNS[: None if n_centers > 1 else 3]
 
 
 def empty_assignment_table(schema: pa.Schema, columns: Columns, ks: Sequence[int], n_files: int) -> pa.Table:
@@ -203,7 +217,7 @@ def empty_assignment_table(schema: pa.Schema, columns: Columns, ks: Sequence[int
     fields.append(("row", pa.int64()))
     fields += [(_id_column(name), label_type(schema.field(name).type)) for name in columns.stored_ids]
     for k in ks:
-        fields += assignment_columns(k, f"_{k}" if len(ks) > 1 else "")
+        fields += [(name + (f"_{k}" if len(ks) > 1 else ""), type) for name, type, _ in _columns_for(k)]
     return pa.schema(fields).empty_table()
 
 

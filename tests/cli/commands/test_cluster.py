@@ -108,7 +108,8 @@ def test_the_assignment_in_the_order_of_the_rows(path, tmp_path, capsys):
     probi(capsys, "cluster", path, "-k", 3, *SETTINGS, "-o", out, "-q")
     table, centers = pq.read_table(out / "assignment.parquet"), centers_in(out)
     assert table.column_names == [
-        "row", "id", "cluster", "expected_distance", "next_cluster", "next_distance"
+        "row", "id", "cluster", "expected_distance", "probability", "next_cluster", "next_distance", "margin",
+        "second", "second_probability",
     ]  # fmt: skip
     assert_array_equal(table["cluster"], library.assign(NODES, centers))
     assert_array_equal(table["id"], NODES.ids)
@@ -116,6 +117,12 @@ def test_the_assignment_in_the_order_of_the_rows(path, tmp_path, capsys):
     ordered = np.sort(expected_distances(NODES, centers) / NODES.total_probabilities[:, None], axis=1)
     assert_allclose(table["expected_distance"], ordered[:, 0], rtol=1e-12)
     assert_allclose(table["next_distance"], ordered[:, 1], rtol=1e-12)
+    assert_allclose(table["margin"], 1.0 - ordered[:, 0] / ordered[:, 1], rtol=1e-9)
+    members = library.memberships(NODES, centers)
+    every = np.arange(len(NODES))
+    assert_allclose(table["probability"], members[every, table["cluster"]], rtol=1e-12)
+    assert_allclose(table["second_probability"], members[every, table["second"]], rtol=1e-12)
+    assert (table["second"].to_numpy() != table["cluster"].to_numpy()).all()
 
 
 @pytest.mark.slow

@@ -341,3 +341,9 @@ def memberships(nodes, centers, tol=0.0):
             if len(nearest) == 1 or tol == 0.0:
                 least[i][nearest[0]] += p / total
     return least, most
+
+
+def representative(nodes, weights, medians):
+    """The node of a cluster whose median serves all of them at the least cost, and that cost; the first of equals."""
+    costs = [math.fsum(w * expected_distance(node, y) for node, w in zip(nodes, weights, strict=True)) for y in medians]
+    return costs.index(min(costs)), min(costs)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from probi.errors import InputError, InputWarning, MissingExtraError, ProbiError, SolverWarning
     from probi.estimators import PROBI, PLloyd
     from probi.medians import one_medians
+    from probi.medoids import Representatives, representatives
     from probi.membership import memberships
     from probi.nodes import Nodes
     from probi.objective import assign, expected_cost, expected_distances
@@ -38,6 +39,7 @@ __all__ = [
     "Nodes",
     "PLloyd",
     "ProbiError",
+    "Representatives",
     "Result",
     "SolverWarning",
     "Summary",
@@ -48,6 +50,7 @@ __all__ = [
     "expected_distances",
     "memberships",
     "one_medians",
+    "representatives",
     "solve",
 ]
 
@@ -61,6 +64,7 @@ __getattr__, __dir__ = lazy(
         "probi.errors": ("InputError", "InputWarning", "MissingExtraError", "ProbiError", "SolverWarning"),
         "probi.estimators": ("PROBI", "PLloyd"),
         "probi.medians": ("one_medians",),
+        "probi.medoids": ("Representatives", "representatives"),
         "probi.membership": ("memberships",),
         "probi.nodes": ("Nodes",),
         "probi.objective": ("assign", "expected_cost", "expected_distances"),

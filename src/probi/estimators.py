@@ -33,6 +33,7 @@ _FITTED = {
     "cost_": "cost",
     "lower_bound_": "lower_bound",
     "n_iter_": "n_iter",
+    "representatives_": "representatives",
 }
 
 
@@ -313,6 +314,8 @@ class PLloyd(_KMedian):
         Certified lower bound on the cost of any number of centers.
     result_ : Result
         All of the above, and mass, cost, spread and count of each cluster.
+    representatives_ : Representatives
+        For each cluster the real node that serves best as its center; computed on first access.
     n_iter_ : int
         Rounds of the best start on the nodes.
     n_features_in_ : int
@@ -414,6 +417,9 @@ class PROBI(_KMedian):
         All of the above, with the standard error of the cost and the clusters.
     summary_ : Summary
         The summary of the nodes: save it, merge it, solve it for fewer clusters.
+    representatives_ : Representatives
+        For each cluster the real node that serves best as its center, among the nodes of the data after :meth:`fit`,
+        of the coreset after :meth:`partial_fit`; computed on first access.
     n_iter_ : int
         Rounds of the best start on the coreset.
     n_features_in_ : int

@@ -29,6 +29,9 @@ from probi.summary import Summary
 from probi.summary.config import SummaryConfig
 from probi.summary.file import is_archive
 
+# Characters of an id in a table on the terminal.
+MAX_NAME = 24
+
 
 @contextmanager
 def timed(timings: dict[str, float], step: str) -> Iterator[None]:
@@ -273,7 +276,7 @@ class Results:
             replace(
                 result, cost=tally.cost, standard_error=0.0,
                 lower_bound=min(result.lower_bound, tally.cost), spread_cost=min(result.spread_cost, tally.cost),
-            )
+            ).of_source(result)
             for result, tally in zip(self.results, self.tallies, strict=True)
         ]  # fmt: skip
 
@@ -318,16 +321,27 @@ class Results:
     def _solution(self, i: int) -> dict[str, Any]:
         result = self.results[i]
         inverse = self.space.inverse(result.centers)
+        chosen = result.representatives
+        medians = self.space.inverse(chosen.medians)
         return {
             **self._costs(i),
             "excess": result.excess,
             "above_optimum_at_most": result.above_optimum,
+            "representatives_cost": chosen.total_cost,
+            "representatives_standard_error": chosen.standard_error,
             "clusters": [
                 {
                     "cluster": c,
                     **{name: float(getattr(result.clusters, name)[c]) for name in ("mass", "cost", "spread")},
                     "n_nodes": int(self.tallies[i].counts[c]) if self.tallies else None,
                     "center": dict(zip(self.space.features, map(float, inverse[c]), strict=True)),
+                    "representative": {
+                        "id": None if chosen.ids is None else chosen.names[c],
+                        "cost": float(chosen.cost[c]),
+                        "median": dict(zip(self.space.features, map(float, medians[c]), strict=True)),
+                    }
+                    if chosen.index[c] >= 0
+                    else None,
                 }
                 for c in range(len(result.centers))
             ],
@@ -375,14 +389,23 @@ class Results:
         names = self.space.features[:4]
         inverse = self.space.inverse(result.centers)
         clusters, total = result.clusters, result.clusters.mass.sum()
+        chosen = self.results[-1].representatives
         rows = []
         for c, (mass, cost, spread) in enumerate(zip(clusters.mass, clusters.cost, clusters.spread, strict=True)):
             each = mass or math.nan
             numbers = [f"{mass / total:.1%}", f"{cost / each:,.6g}", f"{spread / each:,.6g}"]
-            rows.append([str(c), *numbers, *(f"{value:,.6g}" for value in inverse[c, : len(names)])])
-        print_table(["cluster", "mass", "to center", "spread", *names], rows)
+            ids = [] if chosen.ids is None else [_shortened(chosen.names[c])]
+            rows.append([str(c), *numbers, *ids, *(f"{value:,.6g}" for value in inverse[c, : len(names)])])
+        named = [] if chosen.ids is None else ["representative"]
+        print_table(["cluster", "mass", "to center", "spread", *named, *names], rows)
         if len(self.space.features) > len(names):
             print(f"and {len(self.space.features) - len(names)} more features of the centers.")
+
+
+def _shortened(name: str) -> str:
+    """An id that fits into a table; long ones often differ at their ends."""
+    half = MAX_NAME // 2
+    return name if len(name) <= MAX_NAME else f"{name[:half]}…{name[1 - half :]}"
 
 
 def _headline(result: Result, estimated: Result, unit: str) -> str:

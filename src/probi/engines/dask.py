@@ -415,7 +415,7 @@ class DaskPROBI(KMedianBase):
 
     Attributes
     ----------
-    cluster_centers_, cost_, lower_bound_, result_, summary_, n_iter_, n_features_in_
+    cluster_centers_, cost_, lower_bound_, representatives_, result_, summary_, n_iter_, n_features_in_
         As in :class:`probi.PROBI`; the cost is an estimate with a standard error, ``result_.standard_error``.
     labels_ : dask Array, Bag or DataFrame
         Result of :meth:`predict` for the fitted data, lazy.

@@ -17,6 +17,7 @@ from probi.io.formats.base import Format, TableWriter, format_of_name, formats_b
 from probi.io.node_assembler import Batch
 from probi.io.rows import FILE
 from probi.io.transform import Transform
+from probi.medoids import Representatives
 from probi.membership import LabelMemberships, label_memberships
 from probi.nodes import Nodes
 from probi.objective import TwoNearest
@@ -26,7 +27,9 @@ from probi.tables.convert import to_table
 from probi.tables.to_arrays import id_columns, label_type
 
 # Columns of centers.parquet that are not features.
-CENTER_COLUMNS = ("n_clusters", "cluster", "cluster_mass", "cluster_cost", "cluster_spread")
+CENTER_COLUMNS = (
+    "n_clusters", "cluster", "cluster_mass", "cluster_cost", "cluster_spread", "representative", "representative_cost",
+)  # fmt: skip
 
 
 # -- centers ----------------------------------------------------------------------------------------------------------
@@ -37,6 +40,7 @@ def write_centers(
 ) -> None:
     """Write centers.parquet and centers.csv, with a row per center, in original units.
 
+    The representative is the id of a node; nodes without ids have none to name.
     Metadata of the first: exact coordinates, the transform, and how files were read.
     """
     import pyarrow.csv as pacsv
@@ -49,6 +53,9 @@ def write_centers(
     columns |= {name: inverse[:, j] for j, name in enumerate(space.features)}
     for name in ("mass", "cost", "spread"):
         columns[f"cluster_{name}"] = np.concatenate([getattr(r.clusters, name) for r in results])
+    chosen = [result.representatives for result in results]
+    columns["representative"] = _named(chosen)
+    columns["representative_cost"] = np.concatenate([one.cost for one in chosen])
     if len(columns) != len(CENTER_COLUMNS) + len(space.features):
         raise InputError(f"A feature has one of the names {', '.join(CENTER_COLUMNS)}. Give it another one.")
     coordinates = [result.centers.tolist() for result in results]
@@ -57,6 +64,17 @@ def write_centers(
     write_table(folder / "centers.parquet", table)
     with replacing(folder / "centers.csv") as path:
         pacsv.write_csv(table, path)
+
+
+def _named(chosen: Sequence[Representatives]) -> pa.Array:
+    """Ids of representatives, as in the files if they are one column; null where there is none."""
+    missing = np.concatenate([one.index for one in chosen]) < 0
+    ids = [one.ids for one in chosen if one.ids is not None]
+    if len(ids) < len(chosen):
+        return pa.nulls(len(missing), pa.string())
+    if ids[0].dtype.names is not None:
+        return pa.array([name or None for one in chosen for name in one.names], pa.string())
+    return pa.array(np.concatenate(ids), mask=missing)
 
 
 @dataclass(frozen=True)
@@ -125,7 +143,8 @@ def _in_space_of_results(solutions: dict[int, Centers], table: pa.Table, results
     space, reading = next(((c.space, c.reading) for c in theirs.values()), (None, None))
     if space is None or any(centers.features != space.features for centers in solutions.values()):
         return solutions
-    if table.cast(exact.schema).equals(exact):
+    ours, numbers = (one.drop_columns("representative") for one in (table, exact))  # text may look like numbers in CSV
+    if ours.cast(numbers.schema).equals(numbers):
         return theirs
     return {k: Centers(space.coordinates(c.coordinates), space, c.features, reading) for k, c in solutions.items()}
 

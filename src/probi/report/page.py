@@ -35,6 +35,7 @@ from probi.report._scene import (
     number,
     percent,
     plus_minus,
+    short,
     with_unit,
 )
 from probi.report.plots import clusters_picture, elbow_picture, profiles_picture, split_picture
@@ -47,6 +48,8 @@ N_TRAITS = 3  # features named for each cluster
 LEAST_TRAIT = 0.2  # fewer standard deviations from the median are not distinctive
 MAX_FEATURES = 200  # in the table of centers
 MAX_CELLS = 10_000  # in the same table: only the largest clusters are shown if there are more
+MAX_ID = 24  # characters of an id in the table of clusters
+REPRESENTATIVE = "Representative"
 FEW_FEATURES = 6  # up to this number, clusters are the rows
 TINTS = (0.5, 1.0, 2.0, 3.0)  # standard deviations from the median at which the shade of a cell deepens
 
@@ -211,6 +214,7 @@ def render_report(
         traits=traits(scene),
         has_colors=has_colors(k),
         has_counts=counts is not None,
+        representative=REPRESENTATIVE,
         is_estimate=is_estimate,
         coreset_cost=with_unit(number(result.coreset_cost), context.unit),
         grid=centers_grid(scene),
@@ -338,7 +342,17 @@ def cluster_columns(result: Result, scene: Scene, counts: Array | None, unit: st
         column("Cost", clusters.cost, unit),
         column("Spread", clusters.spread, unit),
         column("Mean distance", _ratios(clusters.cost, clusters.mass), unit),
+        *_named_representatives(result),
     ]
+
+
+def _named_representatives(result: Result) -> list[Column]:
+    """The column with the ids of representatives, if nodes have ids; a result made by hand has none."""
+    found = getattr(result, "representatives", None)
+    if found is None or found.ids is None:
+        return []
+    names = [short(clean(name), MAX_ID) for name in found.names]
+    return [Column(REPRESENTATIVE, "id of a node", list(map(Cell, names, map(float, found.index))))]
 
 
 def traits(scene: Scene) -> list[list[tuple[str, str, float]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any, Self
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from probi import _notes
 from probi._notes import counted, rounded
 from probi._types import Array, Floats, Integers, Labels
 from probi.medians import SPREAD_TOL, certified_medians
+from probi.medoids import Representatives, representatives
 from probi.nodes import Nodes
 from probi.objective import Assignment, total_cost
 
@@ -112,6 +114,36 @@ class Result:
         worst = self.cost + 2.0 * self.standard_error
         return worst / self.lower_bound - 1.0 if self.lower_bound > 0.0 and np.isfinite(worst) else None
 
+    @property
+    def representatives(self) -> Representatives:
+        """For each cluster the real node that serves best as its center, as in :func:`probi.representatives`.
+
+        Computed on first access, from the nodes or the summary that were solved.
+        """
+        known = self.__dict__
+        if "_representatives" not in known:
+            if "_source" not in known:
+                raise AttributeError("This result was not made by solve: use probi.representatives(nodes, centers).")
+            source = known.pop("_source")
+            of_result = isinstance(source, Result)
+            known["_representatives"] = source.representatives if of_result else representatives(source, self.centers)
+        found: Representatives = known["_representatives"]
+        return found
+
+    def of_source(self, source: Any) -> Self:
+        """Remember what was solved, or another result of it, until representatives are computed.
+
+        :meta private:
+        """
+        self.__dict__["_source"] = source
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Representatives are a few numbers, the nodes that they are computed from may be all of memory.
+        if "_source" in self.__dict__:
+            _ = self.representatives
+        return self.__dict__.copy()
+
     def __repr__(self) -> str:
         error = f" ± {rounded(self.standard_error):g}" if self.standard_error else ""
         spread = f"{self.spread_cost:.6g} of it spread"
@@ -211,7 +243,7 @@ def make_result(
         clusters=clusters,
         n_iter=n_iter,
         n_distinct=int(np.count_nonzero(count)),
-    )
+    ).of_source(nodes)
 
 
 def _sort_by_mass(nodes: Nodes, centers: Floats, assignment: Assignment) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 import warnings
@@ -244,7 +245,7 @@ def _solve_summary(summary: Summarized, options: SolveOptions) -> Result:
         lower_bound=known.lower_bound,
         thinning_bound=known.thinning_bound,
         labels=None,
-    )
+    ).of_source(copy.copy(summary))  # which may read more nodes
 
 
 def _solve_nodes(nodes: Nodes, options: SolveOptions, effort: Effort) -> Result:

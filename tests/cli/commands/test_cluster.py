@@ -144,8 +144,24 @@ def test_centers_as_csv_are_those_as_parquet(path, tmp_path, capsys):
     as_parquet = pq.read_table(tmp_path / "out" / "centers.parquet").replace_schema_metadata()
     assert pacsv.read_csv(tmp_path / "out" / "centers.csv").equals(as_parquet)
     assert as_parquet.column_names == [
-        "n_clusters", "cluster", "x0", "x1", "cluster_mass", "cluster_cost", "cluster_spread"
+        "n_clusters", "cluster", "x0", "x1", "cluster_mass", "cluster_cost", "cluster_spread",
+        "representative", "representative_cost",
     ]  # fmt: skip
+    chosen = as_parquet.slice(2)  # the solution for three clusters
+    medians, _ = library.one_medians(NODES, tol=1e-2)
+    labels = library.assign(NODES, np.column_stack([chosen["x0"], chosen["x1"]]))
+    assert set(chosen["representative"].to_pylist()) <= set(NODES.ids.tolist())
+    for c, id in enumerate(chosen["representative"].to_pylist()):
+        assert labels[NODES.ids == id] == [c]
+    solution = json.loads((tmp_path / "out" / "result.json").read_text())["solutions"][1]
+    assert [cluster["representative"]["cost"] for cluster in solution["clusters"]] == chosen[
+        "representative_cost"
+    ].to_pylist()
+    for cluster in solution["clusters"]:
+        (at,) = np.flatnonzero(NODES.ids == int(cluster["representative"]["id"]))
+        assert_allclose(list(cluster["representative"]["median"].values()), medians[at], rtol=1e-6)
+    exact = library.expected_cost(NODES, [list(c["representative"]["median"].values()) for c in solution["clusters"]])
+    assert abs(solution["representatives_cost"] - exact) <= 4 * solution["representatives_standard_error"]
 
 
 def test_several_files_are_named_in_the_assignment(tmp_path, capsys):
@@ -378,7 +394,7 @@ def test_results_on_standard_output_and_talk_on_standard_error(path, tmp_path, c
     assert head.startswith(f"3 clusters, cost {values['exact_cost']:,.6g} (estimate of the summary: {estimate}); ")
     alone = probi(capsys, "cluster", path, "-k", 3, *SETTINGS, "-q").out.splitlines()[0]
     assert alone.startswith(f"3 clusters, cost {estimate}; ")
-    assert names.split() == ["cluster", "mass", "to", "center", "spread", "x0", "x1"]
+    assert names.split() == ["cluster", "mass", "to", "center", "spread", "representative", "x0", "x1"]
     assert [line.split()[0] for line in clusters] == ["0", "1", "2"]
     quiet = probi(capsys, "cluster", path, "-k", 3, *SETTINGS, "-o", out, "-q")
     assert quiet == (0, ran.out, "")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from probi.summary import Summary
     from probi.summary.window import Window
     from probi.thinning import ThinningBounds
+    from probi.worlds import Outcome, Stability, stability
 
 __version__ = "0.1.0.dev0"
 __all__ = [
@@ -37,11 +38,13 @@ __all__ = [
     "InputWarning",
     "MissingExtraError",
     "Nodes",
+    "Outcome",
     "PLloyd",
     "ProbiError",
     "Representatives",
     "Result",
     "SolverWarning",
+    "Stability",
     "Summary",
     "ThinningBounds",
     "Window",
@@ -52,6 +55,7 @@ __all__ = [
     "one_medians",
     "representatives",
     "solve",
+    "stability",
 ]
 
 # NumPy takes a tenth of a second to import and scikit-learn one: `probi --help` waits for neither, and `import probi`
@@ -72,6 +76,7 @@ __getattr__, __dir__ = lazy(
         "probi.solver.solve": ("solve",),
         "probi.summary": ("Summary", "Window"),
         "probi.thinning": ("ThinningBounds",),
+        "probi.worlds": ("Outcome", "Stability", "stability"),
     },
     modules=("engines", "geo", "io", "report"),
 )

@@ -203,3 +203,30 @@ def test_estimators_predict_memberships():
     model = PLloyd(4, random_state=0).fit(X)
     assert_array_equal(model.predict_proba(X), memberships(X, model.cluster_centers_))
     assert_array_equal(PLloyd(4, random_state=0, n_jobs=1).fit(X).predict_proba(X), model.predict_proba(X))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("d", "sigma"), [(1, 1.0), (2, 1.5)])
+def test_calibrated_if_realizations_are_draws_of_the_true_place(d, sigma):
+    """Of labels with a membership of 0.7 to 0.8, that share has its true place nearest to the center of the label."""
+    rng = np.random.default_rng(1)
+    n, m = 20_000, 100
+    groups = 3.0 * np.arange(3)[:, None] * np.ones(d) / math.sqrt(d)
+    true = groups[rng.integers(3, size=n)] + rng.normal(size=(n, d))
+    seen = true + sigma * rng.normal(size=(n, d))
+    # Draws of the true place given what was seen: of a group, and then around the mean of group and measurement.
+    scores = -((seen[:, None] - groups) ** 2).sum(axis=2) / (2 * (1 + sigma**2))
+    shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+    shares = np.cumsum(shares / shares.sum(axis=1, keepdims=True), axis=1)
+    group = (rng.random((n, m, 1)) > shares[:, None, :-1]).sum(axis=2)
+    means = (seen[:, None] + sigma**2 * groups[group]) / (1 + sigma**2)
+    nodes = Nodes.from_dense(means + sigma / math.sqrt(1 + sigma**2) * rng.normal(size=(n, m, d)))
+    labels = assign(nodes, groups)
+    membership = memberships(nodes, groups)[np.arange(n), labels]
+    right = assign(true, groups) == labels
+    tenth = np.minimum((10 * membership).astype(int), 9)
+    tenths = [tenth == i for i in range(10) if (tenth == i).sum() >= 1000]
+    assert len(tenths) >= 3
+    for chosen in tenths:
+        error = 3 * math.sqrt(0.25 / chosen.sum())
+        assert abs(membership[chosen].mean() - right[chosen].mean()) < 0.02 + error / 2

@@ -1,4 +1,4 @@
-"""The pictures of "How it works" can still be drawn of what the code computes."""
+"""The pictures of "How it works" and of the guide can still be drawn of what the code computes."""
 
 import importlib.util
 from pathlib import Path
@@ -19,5 +19,5 @@ def test_a_picture_is_drawn_and_shown(picture, tmp_path):
     name = f"{picture.__name__}.svg"
     assert (tmp_path / name).read_text("utf-8").endswith("</svg>\n")
     assert (DOCS / "images" / name).is_file()
-    pages = "".join(path.read_text("utf-8") for path in DOCS.glob("how-it-works/*.md"))
+    pages = "".join(path.read_text("utf-8") for path in DOCS.glob("*/*.md"))
     assert f"images/{name}" in pages

@@ -1,4 +1,4 @@
-"""Pictures of "How it works", drawn of what the code computes: python docs/pictures/draw.py [name...].
+"""Pictures of "How it works" and of the guide, drawn of what the code computes: python docs/pictures/draw.py [name...].
 
 Colours are of middle brightness and the background is empty, so that one picture serves light and dark pages.
 """
@@ -283,7 +283,73 @@ def road():
     return made
 
 
-PICTURES = (road, problem, certificate, sandwich, lifted, cells, walk, levels, audit)
+def _of_three_nodes():
+    """Many nodes in two clusters, and three others: between them but exact, nearer to one but vague, far from both."""
+    rng = np.random.default_rng(11)
+    places = np.concatenate([rng.normal([-3.0, 0.0], 0.8, size=(14, 2)), rng.normal([3.0, 0.0], 0.8, size=(5, 2))])
+    places = np.concatenate([places, [[0.25, -1.9], [1.6, 1.9], [0.9, 5.2]]])
+    spreads = np.full(len(places), 0.35)
+    spreads[14:19] = 0.9  # the few nodes on the right are vague too, so that their center is
+    spreads[-3:] = 0.07, 1.5, 0.07
+    return places[:, None] + spreads[:, None, None] * rng.normal(size=(len(places), 24, 2))
+
+
+def sure():
+    """Margin, membership and stability of the same three nodes."""
+    points = _of_three_nodes()
+    found = probi.stability(points, 2, n_worlds=200, random_state=0)
+    left = int(found.centers[:, 0].argmin())
+    distances = np.sort(probi.expected_distances(points, found.centers), axis=1)
+    numbers = (
+        1.0 - distances[:, 0] / distances[:, 1],
+        probi.memberships(points, found.centers)[np.arange(len(points)), found.labels],
+        found.confidence,
+    )
+    made, panels = figure(9.2, 4.0, columns=3, sharex=True, sharey=True)
+    worlds = _worlds_of(points, found.centers, 24)
+    titles = (
+        "Margin: how close is\nthe next center?",
+        "Membership: how much of the\nnode is beyond the border?",
+        "Stability: and if the\nborder moves too?",
+    )
+    for kind, (axes, title, values) in enumerate(zip(panels, titles, numbers, strict=True)):
+        for centers in worlds if kind == 2 else [found.centers]:
+            _border(axes, centers, 0.35 if kind == 2 else 1.0)
+            axes.scatter(*centers.T, marker="X", s=30 if kind == 2 else 90, color=RED, linewidths=0, zorder=3)
+        nearest = probi.assign(points.reshape(-1, 2), found.centers).reshape(points.shape[:2])
+        for i, node in enumerate(points):
+            own = np.full(len(node), found.labels[i]) if kind == 0 else nearest[i]
+            colours = np.where(own == left, BLUE, ORANGE)
+            step, alpha = (1, 0.9) if i >= len(points) - 3 else (3, 0.35)
+            axes.scatter(*node[::step].T, s=5, c=colours[::step], alpha=alpha, linewidths=0)
+        for name, i in zip("ABC", range(-3, 0), strict=True):
+            middle = points[i].mean(axis=0)
+            if kind == 0:
+                for center in found.centers:
+                    axes.plot(*zip(middle, center, strict=True), color=GREY, linewidth=0.8, linestyle=":")
+            axes.annotate(
+                f"{name}  {values[i]:.2f}", middle, (9, 9), textcoords="offset points", fontweight="bold", zorder=4
+            )
+        axes.set_title(title)
+        axes.set(xlim=(-5.6, 5.6), ylim=(-4.2, 6.8))
+        bare(axes).set_aspect("equal")
+    return made
+
+
+def _worlds_of(points, centers, n):
+    """Centers of some possible worlds."""
+    rng = np.random.default_rng(3)
+    drawn = (points[np.arange(len(points)), rng.integers(points.shape[1], size=len(points))] for _ in range(n))
+    return [probi.solve(world, len(centers), init=centers).centers for world in drawn]
+
+
+def _border(axes, centers, alpha):
+    """The line between two centers."""
+    middle, (dx, dy) = centers.mean(axis=0), centers[1] - centers[0]
+    axes.axline(middle, (middle[0] - dy, middle[1] + dx), color=GREY, linewidth=1.0, alpha=alpha)
+
+
+PICTURES = (road, problem, certificate, sandwich, lifted, cells, walk, levels, audit, sure)
 
 
 def save(draw, folder):

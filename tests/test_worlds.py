@@ -97,6 +97,17 @@ def test_worlds_match_their_clusters_by_shared_mass():
         assert np.trace(overlap) > 0.95 * overlap.sum()
 
 
+def test_clusters_in_another_order_are_matched():
+    possible = made(numbered(n=400), 4)
+    before = [possible.solved(i) for i in range(3)]
+    possible.starts = [start[[2, 0, 3, 1]] for start in possible.starts]
+    for i, world in enumerate(before):
+        found = possible.solved(i)
+        assert_allclose(found.centers, world.centers)
+        assert_array_equal(found.agrees, world.agrees)
+        assert_allclose(found.overlap, world.overlap)
+
+
 def test_two_ways_to_divide_are_two_outcomes():
     """Four groups at the corners of a square, two clusters: which sides go together is a matter of chance."""
     rng = np.random.default_rng(4)
@@ -120,7 +131,7 @@ def test_structureless_data_is_less_stable_than_clusters():
 
 
 def test_the_same_seed_gives_the_same_bits_for_any_threads(monkeypatch):
-    nodes = numbered(n=600)
+    nodes = numbered(n=600, scale=2.0, spread=2.0)
     found = []
     for n_jobs, at_once in ((1, 16), (3, 5)):
         monkeypatch.setattr(worlds, "AT_ONCE", at_once)
@@ -130,7 +141,7 @@ def test_the_same_seed_gives_the_same_bits_for_any_threads(monkeypatch):
         assert_array_equal(getattr(found[0], name), getattr(found[1], name))
     assert found[0].rand_index == found[1].rand_index
     other = stability(nodes, 4, n_worlds=12, random_state=6)
-    assert (other.confidence != found[0].confidence).any()
+    assert (abs(other.confidence - found[0].confidence) > 0.1).any()
 
 
 def test_of_a_summary():

@@ -391,7 +391,7 @@ def test_a_summary_has_no_centers_yet(summarized, path, tmp_path, capsys):
 def test_numbers_below_a_million_have_no_exponent(capsys):
     summary = Summary(1, random_state=0)
     summary.update(Nodes.from_points([[0.0], [400_000.0]]))
-    found = replace(solve(summary, 1, random_state=0), standard_error=341.0)
+    found = replace(solve(summary, 1, random_state=0), standard_error=341.0).of_source(summary)
     Results(summary, Transform(("x",)), [found, found], {}, {}).show()
     shown = capsys.readouterr().out
     assert "cost 400,000 ± 340" in shown
@@ -413,7 +413,7 @@ def test_ids_that_are_only_names_may_be_missing_or_others(tmp_path, capsys):
     for options, names in (((), []), (("--id", "who"), ["who"])):
         ran = probi(capsys, "assign", new, "--centers", out, "-o", tmp_path / "a.parquet", "-q", *options)
         assert ran.code == 0, ran.err
-        assert pq.read_table(tmp_path / "a.parquet").column_names[1:-4] == names
+        assert pq.read_table(tmp_path / "a.parquet").column_names[1:-8] == names
 
 
 def test_columns_that_a_run_did_not_have_are_not_guessed(tmp_path, capsys):

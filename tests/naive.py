@@ -347,3 +347,92 @@ def representative(nodes, weights, medians):
     """The node of a cluster whose median serves all of them at the least cost, and that cost; the first of equals."""
     costs = [math.fsum(w * expected_distance(node, y) for node, w in zip(nodes, weights, strict=True)) for y in medians]
     return costs.index(min(costs)), min(costs)
+
+
+# -- how many clusters ------------------------------------------------------------------------------------------------
+
+
+def silhouette(nodes, weights, centers):
+    """Mean by mass of 1 - a / b, with the expected distances a and b to the two nearest centers."""
+    total = mean = 0.0
+    for node, w in zip(nodes, weights, strict=True):
+        a, b = sorted(expected_distance(node, c) for c in centers)[:2]
+        mass = w * total_probability(node)
+        total += mass
+        mean += mass * (1 - a / b if b > 0 else 0.0)
+    return mean / total
+
+
+def on_line(point, start, end):
+    """Position of a point on a line, 0 at its start and 1 at its end, and its squared distance from the line."""
+    line = [b - a for a, b in zip(start, end, strict=True)]
+    length = math.fsum(x * x for x in line)
+    if length == 0:
+        return math.inf, math.dist(point, start) ** 2
+    t = math.fsum((x - a) * v for x, a, v in zip(point, start, line, strict=True)) / length
+    foot = [a + t * v for a, v in zip(start, line, strict=True)]
+    off = math.dist(point, foot)
+    return t, off**2 if off > 1e-6 * math.dist(point, start) else 0.0
+
+
+def overlap(points, weights, labels, centers, extra=10):
+    """Density halfway between two neighboring centers relative to the sparser one, the largest of all pairs."""
+    k = len(centers)
+    gap = [[math.dist(a, b) for b in centers] for a in centers]
+    pairs = [
+        (i, j)
+        for i, j in itertools.combinations(range(k), 2)
+        if not any(max(gap[i][t], gap[j][t]) < gap[i][j] for t in range(k))
+    ]
+    return max(pair_overlap(points, weights, labels, centers, i, j, extra) for i, j in pairs)
+
+
+def without(point, weight, label, points, weights, labels, centers):
+    """The center of a node as it is without the node, which pulls it by weight / distance."""
+    center = centers[label]
+    pulls = [
+        w / math.dist(x, center)
+        for x, w, other in zip(points, weights, labels, strict=True)
+        if other == label and math.dist(x, center) > 0
+    ]
+    if math.dist(point, center) == 0:
+        return center
+    share = min(weight / math.dist(point, center) / math.fsum(pulls), 0.5)
+    return [c - share / (1 - share) * (x - c) for x, c in zip(point, center, strict=True)]
+
+
+def pair_overlap(points, weights, labels, centers, i, j, extra):
+    placed = []
+    for x, w, label in zip(points, weights, labels, strict=True):
+        start, end = centers[i], centers[j]
+        if label in (i, j):
+            moved = without(x, w, label, points, weights, labels, centers)
+            start, end = (moved, end) if label == i else (start, moved)
+        if label == j:  # from the other end
+            t, off = on_line(x, end, start)
+            t = 1 - t
+        else:
+            t, off = on_line(x, start, end)
+        placed.append((t, off, w, label))
+    own = [
+        [(off, w) for t, off, w, label in placed if label == c and abs(t - at) <= 1 / 8] for c, at in ((i, 0), (j, 1))
+    ]
+    of = [[w for w, label in zip(weights, labels, strict=True) if label == c] for c in (i, j)]
+    if not own[0] or not own[1]:
+        return 1.0
+    extra *= max(math.fsum(w * w for w in ws) / math.fsum(ws) for ws in of)
+    radius = max(weighted_median(values) for values in own)
+    at_i, at_j, middle = (
+        math.fsum(w for t, off, w, _ in placed if abs(t - at) <= 1 / 8 and off <= radius) for at in (0, 1, 1 / 2)
+    )
+    return (middle + extra) / (min(at_i, at_j) + extra)
+
+
+def weighted_median(values):
+    """The first value with at least half the weight up to it."""
+    total, passed = math.fsum(w for _, w in values), 0.0
+    for value, w in sorted(values):
+        passed += w
+        if passed >= 0.5 * total:
+            return value
+    raise AssertionError

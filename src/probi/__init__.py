@@ -15,6 +15,7 @@ from probi._lazy import lazy
 
 TYPE_CHECKING = False  # as in typing, which takes longer to import than all of this
 if TYPE_CHECKING:
+    from probi.choosing import KChoice, choose_k
     from probi.errors import InputError, InputWarning, MissingExtraError, ProbiError, SolverWarning
     from probi.estimators import PROBI, PLloyd
     from probi.medians import one_medians
@@ -36,6 +37,7 @@ __all__ = [
     "Evaluation",
     "InputError",
     "InputWarning",
+    "KChoice",
     "MissingExtraError",
     "Nodes",
     "Outcome",
@@ -49,6 +51,7 @@ __all__ = [
     "ThinningBounds",
     "Window",
     "assign",
+    "choose_k",
     "expected_cost",
     "expected_distances",
     "memberships",
@@ -65,6 +68,7 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "probi": ("__version__",),
+        "probi.choosing": ("KChoice", "choose_k"),
         "probi.errors": ("InputError", "InputWarning", "MissingExtraError", "ProbiError", "SolverWarning"),
         "probi.estimators": ("PROBI", "PLloyd"),
         "probi.medians": ("one_medians",),

@@ -1,0 +1,329 @@
+"""How many clusters: solutions for several numbers, compared."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from probi import _notes
+from probi._notes import rounded
+from probi._types import Array, Floats, Labels
+from probi.errors import InputError
+from probi.medians import SPREAD_TOL, certified_medians
+from probi.nodes import Nodes, as_nodes
+from probi.objective import TwoNearest, two_nearest
+from probi.solver.options import SolveOptions
+from probi.solver.progress import OnProgress, Progress
+from probi.solver.result import Result
+from probi.solver.solve import Summarized, solve_quietly
+from probi.validation import keyed, seed_of
+
+# Nodes in memory that are looked at: hundreds per cluster are enough, and more take longer than to solve.
+MAX_NODES = 1 << 14
+
+# Half the width of a window, as a fraction of the distance between two centers: the three windows around the centers
+# and around the middle do not touch.
+HALF_WIDTH = 1 / 8
+
+# Nodes added to each count, so that few nodes support nothing: where nodes are equally dense everywhere, the overlap of
+# two clusters of any size is then below SEPARATED by chance in at most three of a thousand cases.
+EXTRA_NODES = 10
+
+# Clusters with at most this overlap are separated. Data with a single mode has about 1 or more, at least 0.7 in trials
+# with few nodes; clusters four standard deviations apart have 0.3.
+SEPARATED = 0.5
+
+# Squared distances from a line below this fraction of those from a center are rounding errors.
+ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class KChoice:
+    """Solutions for several numbers of clusters, what speaks for each, and which is recommended.
+
+    Attributes
+    ----------
+    n_clusters : ndarray of shape (n,)
+        Numbers of clusters, in increasing order.
+    results : list of Result
+        The solution for each: centers, cost with its standard error, and so on.
+    overlap : ndarray of shape (n,)
+        Of the two clusters that are least separated: how dense nodes are halfway between their centers, relative to
+        the sparser of the two centers. About 1 or more if data without structure was divided, near 0 if there is a
+        gap; NaN for one cluster.
+    silhouette : ndarray of shape (n,)
+        Mean over the nodes of 1 - a / b, where a and b are the expected distances to the two nearest centers; NaN for
+        one cluster.
+    recommended : int or None
+        The largest number whose clusters are all separated: with an overlap of at most 0.5. None: no clear number.
+    reason : str
+        Why, in one sentence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import probi
+    >>> X = np.random.default_rng(0).normal(size=(600, 2)) + np.repeat([[0, 0], [9, 0], [0, 9]], 200, axis=0)
+    >>> choice = probi.choose_k(X, range(2, 6), random_state=0)
+    >>> choice.recommended
+    3
+    >>> choice.results[1]
+    Result(3 centers, cost 728.8, 0 of it spread)
+    """
+
+    n_clusters: Labels
+    results: list[Result] = field(repr=False)
+    overlap: Floats
+    silhouette: Floats
+    recommended: int | None
+    reason: str
+
+    @property
+    def cost(self) -> Floats:
+        """Cost of each solution."""
+        return np.array([result.cost for result in self.results])
+
+    @property
+    def standard_error(self) -> Floats:
+        """Standard error of each cost."""
+        return np.array([result.standard_error for result in self.results])
+
+    @property
+    def chosen(self) -> Result | None:
+        """The recommended solution, if there is one."""
+        chosen = [result for result in self.results if len(result.centers) == self.recommended]
+        return chosen[0] if chosen else None
+
+    def __repr__(self) -> str:
+        return f"KChoice({self.n_clusters[0]} to {self.n_clusters[-1]} clusters: {self.reason})"
+
+    def _repr_html_(self) -> str:
+        """Show the table in a notebook."""
+        rows = [
+            [str(k), f"{result.cost:.6g}", f"{rounded(result.standard_error):g}", *(f"{value:.2f}" for value in values)]
+            for k, result, *values in zip(self.n_clusters, self.results, self.silhouette, self.overlap, strict=True)
+        ]
+        return _notes.html_table(self.reason, rows, ["k", "cost", "±", "silhouette", "overlap"])
+
+
+def choose_k(
+    source: Nodes | Summarized | ArrayLike,
+    n_clusters: Iterable[int] = range(2, 11),
+    *,
+    n_init: int | None = None,
+    random_state: Any = None,
+    on_progress: OnProgress | None = None,
+) -> KChoice:
+    """Solve for several numbers of clusters, and recommend one if the data has a clear number.
+
+    A number is supported if each two of its clusters are separated: halfway between their centers nodes are at most
+    half as dense as around the sparser of these centers. The largest supported number is recommended. Data without
+    structure is about as dense between two centers as around them, wherever it is divided, so it supports no number.
+
+    Parameters
+    ----------
+    source : Nodes, Summary or array-like
+        What is clustered, as in :func:`solve`.
+    n_clusters : iterable of int, default=range(2, 11)
+        Numbers to try; for a summary up to the number it was made for.
+    n_init : int, default=None
+        Starts for each number, as in :func:`solve`.
+    random_state : None, int, Generator or RandomState
+        The same seed gives the same bits, whatever the number of threads.
+    on_progress : callable, default=None
+        Called with what the solver has just done, as in :func:`solve`.
+
+    Returns
+    -------
+    KChoice
+        The solutions, with overlap and silhouette of each, the recommended number, and the reason.
+
+    See Also
+    --------
+    solve : For one number of clusters.
+
+    Notes
+    -----
+    Each node is represented by its median and compared with the two centers as they were without it: in many dimensions
+    a center follows its own nodes, and gaps would show where there are none. For a summary, nodes are those of the
+    coreset, with their weights; of data in memory, at most 16,384 are looked at.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import probi
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(600, 2)) + np.repeat([[0, 0], [9, 0], [0, 9]], 200, axis=0)
+    >>> probi.choose_k(X, range(2, 7), random_state=0)
+    KChoice(2 to 6 clusters: 3 is the largest number of clusters that are all separated from each other ...)
+    >>> probi.choose_k(rng.normal(size=(600, 2)), range(2, 7), random_state=0).recommended is None
+    True
+    """
+    ks = _numbers(n_clusters)
+    if not isinstance(source, Summarized):
+        source = as_nodes(source)
+    seed = seed_of(random_state)
+    progress = Progress(on_progress)
+    results = [solve_quietly(source, SolveOptions(k, n_init, random_state=seed, progress=progress)) for k in ks]
+    return compare(source, results, seed)
+
+
+def _numbers(n_clusters: Iterable[int]) -> list[int]:
+    """Numbers of clusters in increasing order; solving checks each of them."""
+    if not isinstance(n_clusters, Iterable) or isinstance(n_clusters, str):
+        raise InputError(f"n_clusters is {n_clusters!r}, but must be several numbers, such as range(2, 11).")
+    ks = sorted(set(n_clusters))
+    if not ks:
+        raise InputError("n_clusters is empty: there is no number to try. Use, say, range(2, 11).")
+    return ks
+
+
+def compare(
+    source: Nodes | Summarized,
+    results: Sequence[Result],
+    seed: int,
+    on_result: Callable[[int], None] = lambda number: None,
+) -> KChoice:
+    """Compare solutions of one source by increasing number of clusters; ``on_result`` is called with each number."""
+    nodes = _some_nodes(source, seed)
+    overlaps, silhouettes = [], []
+    for number, result in enumerate(results):
+        on_result(number)
+        nearest = two_nearest(nodes, result.centers)
+        overlaps.append(overlap(nodes, result.centers, nearest))
+        silhouettes.append(silhouette(nodes, nearest))
+    ks = np.array([len(result.centers) for result in results], np.int32)
+    recommended, reason = recommend(ks, np.array(overlaps))
+    return KChoice(ks, list(results), np.array(overlaps), np.array(silhouettes), recommended, reason)
+
+
+def _some_nodes(source: Nodes | Summarized, seed: int) -> Nodes:
+    """Nodes to look at: the coreset of a summary, or some of those in memory."""
+    nodes = source if isinstance(source, Nodes) else source.coreset()
+    if isinstance(source, Nodes) and len(nodes) > MAX_NODES:
+        nodes = nodes.take(np.sort(keyed(seed, len(nodes)).choice(len(nodes), MAX_NODES, replace=False)))
+    return nodes
+
+
+def recommend(ks: Labels, overlaps: Floats) -> tuple[int | None, str]:
+    """Recommended number of clusters and the reason, from the overlap for each number."""
+    supported = np.flatnonzero(overlaps <= SEPARATED)  # not NaN, for a single cluster
+    if len(supported) == 0:
+        least = f"; the least overlap is {np.nanmin(overlaps):.2f}" if np.isfinite(overlaps).any() else ""
+        return None, f"No clear number: with each k, some clusters are not separated from each other{least}."
+    best = int(supported[-1])
+    k = int(ks[best])
+    reason = (
+        f"{k} is the largest number of clusters that are all separated from each other, overlap {overlaps[best]:.2f}"
+    )
+    return k, f"{reason}; it is also the largest tried, and there may be more." if best == len(ks) - 1 else f"{reason}."
+
+
+def silhouette(nodes: Nodes, nearest: TwoNearest) -> float:
+    """Mean of 1 - a / b by mass, where a and b are the expected distances to the two nearest centers."""
+    if nearest.next_labels[0] < 0:
+        return math.nan
+    between = nearest.next_distances > 0.0  # else the node lies on two centers
+    ratio = np.ones(len(nodes))
+    ratio[between] = nearest.distances[between] / nearest.next_distances[between]
+    return math.fsum(nodes.mass * (1.0 - ratio)) / math.fsum(nodes.mass)
+
+
+def overlap(nodes: Nodes, centers: Floats, nearest: TwoNearest) -> float:
+    """Largest overlap of two neighboring clusters; NaN for a single one.
+
+    The overlap of two clusters is the mass around the middle of their centers divided by that around a center, the
+    smaller of the two, each with some nodes added. Around means within a cylinder along the line through the centers.
+    All three cylinders are of one size, so nodes that are equally dense everywhere have an overlap of 1.
+    """
+    k = len(centers)
+    if k == 1:
+        return math.nan
+    clusters = _Clusters.of(nodes, np.asarray(centers, np.float64), nearest)
+    return max(clusters.overlap(i, j) for i, j in neighbors(clusters.centers))
+
+
+def neighbors(centers: Floats) -> list[tuple[int, int]]:
+    """Pairs of centers such that no third one is nearer to both than they are to each other.
+
+    Between two others, the nodes of a third cluster may lie.
+    """
+    gaps = centers[:, None] - centers
+    squared = np.einsum("ijf,ijf->ij", gaps, gaps)
+    is_pair = np.triu(np.ones(squared.shape, bool), 1)
+    for third in squared:
+        is_pair &= squared <= np.maximum(third[:, None], third)
+    return [(int(i), int(j)) for i, j in np.argwhere(is_pair)]
+
+
+class _Clusters(NamedTuple):
+    """Nodes as one point each, in units in which no square overflows, with their clusters."""
+
+    points: Floats
+    mass: Floats
+    labels: Labels
+    centers: Floats
+    moved: Floats  # of each node: by this fraction of its distance the center would be farther without it
+    per_node: Floats  # mass per node of each cluster
+
+    @classmethod
+    def of(cls, nodes: Nodes, centers: Floats, nearest: TwoNearest) -> _Clusters:
+        k = len(centers)
+        points = certified_medians(nodes, SPREAD_TOL)[0].astype(np.float64) - centers[0]
+        centers = centers - centers[0]
+        scale = np.abs(centers).max() or 1.0
+        # A center is pulled by each node in proportion to 1 / distance.
+        pull = np.divide(nodes.mass, nearest.distances, out=np.zeros(len(nodes)), where=nearest.distances > 0.0)
+        total = np.bincount(nearest.labels, pull, k)[nearest.labels]
+        share = np.minimum(np.divide(pull, total, out=np.zeros(len(nodes)), where=total > 0.0), 0.5)
+        # By Kish's rule, sum² / sum of squares nodes of equal mass are as informative.
+        relative = nodes.mass / nodes.mass.max()
+        sums = np.bincount(nearest.labels, relative, k)
+        squares = np.bincount(nearest.labels, relative**2, k)
+        per_node = np.divide(squares, sums, out=np.zeros(k), where=sums > 0.0)
+        return cls(points / scale, relative, nearest.labels, centers / scale, share / (1.0 - share), per_node)
+
+    def overlap(self, i: int, j: int) -> float:
+        """Overlap of two clusters."""
+        of_j = self.labels == j
+        position, squared_off = np.empty(len(self.points)), np.empty(len(self.points))
+        position[~of_j], squared_off[~of_j] = self._on_line(i, j, ~of_j)
+        position[of_j], squared_off[of_j] = self._on_line(j, i, of_j)
+        position[of_j] = 1.0 - position[of_j]
+        around_i, around_j, between = (np.abs(position - place) <= HALF_WIDTH for place in (0.0, 1.0, 0.5))
+        extra = EXTRA_NODES * max(self.per_node[i], self.per_node[j])
+        own = [around_i & (self.labels == i), around_j & of_j]
+        if extra == 0.0 or not own[0].any() or not own[1].any():
+            return 1.0
+        radius = max(_weighted_median(squared_off[at], self.mass[at]) for at in own)
+        within = np.where(squared_off <= radius, self.mass, 0.0)
+        at_i, at_j, middle = (float(within[at].sum()) for at in (around_i, around_j, between))
+        return (middle + extra) / (min(at_i, at_j) + extra)
+
+    def _on_line(self, own: int, other: int, chosen: Array) -> tuple[Floats, Floats]:
+        """Positions of nodes on the line through two centers, from 0 to 1, and squared distances from it.
+
+        The own center is taken as it was without the node, for nodes of its cluster.
+        """
+        away = self.points[chosen] - self.centers[own]
+        line = self.centers[other] - self.centers[own]
+        moved = np.where(self.labels[chosen] == own, self.moved[chosen], 0.0)
+        # Not by matmul, whose bits depend on the number of threads.
+        along, squared = np.einsum("nf,f->n", away, line), np.einsum("nf,nf->n", away, away)
+        length = np.einsum("f,f->", line, line) + 2.0 * moved * along + moved**2 * squared
+        along = (1.0 + moved) * (along + moved * squared)
+        position = np.divide(along, length, out=np.full(len(away), np.inf), where=length > 0.0)
+        squared *= (1.0 + moved) ** 2
+        off = squared - np.where(length > 0.0, position, 0.0) * along
+        return position, np.where(off > ROUNDING * squared, off, 0.0)
+
+
+def _weighted_median(values: Floats, mass: Floats) -> float:
+    order = np.argsort(values, kind="stable")
+    passed = np.cumsum(mass[order])
+    return float(values[order][np.searchsorted(passed, 0.5 * passed[-1])])

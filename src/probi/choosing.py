@@ -41,6 +41,9 @@ SEPARATED = 0.5
 # Squared distances from a line below this fraction of those from a center are rounding errors.
 ROUNDING = 1e-12
 
+# Arrays of a KChoice that are measured for each number of clusters, in the order of tables.
+MEASURES = ("silhouette", "overlap")
+
 
 @dataclass(frozen=True, eq=False)
 class KChoice:
@@ -99,16 +102,25 @@ class KChoice:
         chosen = [result for result in self.results if len(result.centers) == self.recommended]
         return chosen[0] if chosen else None
 
+    def measures(self, i: int) -> dict[str, float | None]:
+        """What is measured of one solution besides its cost, by name; None where it is not defined.
+
+        :meta private:
+        """
+        values = {name: float(getattr(self, name)[i]) for name in MEASURES}
+        return {name: None if math.isnan(value) else value for name, value in values.items()}
+
     def __repr__(self) -> str:
         return f"KChoice({self.n_clusters[0]} to {self.n_clusters[-1]} clusters: {self.reason})"
 
     def _repr_html_(self) -> str:
         """Show the table in a notebook."""
         rows = [
-            [str(k), f"{result.cost:.6g}", f"{rounded(result.standard_error):g}", *(f"{value:.2f}" for value in values)]
-            for k, result, *values in zip(self.n_clusters, self.results, self.silhouette, self.overlap, strict=True)
+            [str(k), f"{result.cost:.6g}", f"{rounded(result.standard_error):g}"]
+            + ["" if value is None else f"{value:.2f}" for value in self.measures(i).values()]
+            for i, (k, result) in enumerate(zip(self.n_clusters, self.results, strict=True))
         ]
-        return _notes.html_table(self.reason, rows, ["k", "cost", "±", "silhouette", "overlap"])
+        return _notes.html_table(self.reason, rows, ["k", "cost", "±", *MEASURES])
 
 
 def choose_k(
@@ -173,7 +185,7 @@ def choose_k(
     return compare(source, results, seed)
 
 
-def _numbers(n_clusters: Iterable[int]) -> list[int]:
+def _numbers(n_clusters: Any) -> list[int]:
     """Numbers of clusters in increasing order; solving checks each of them."""
     if not isinstance(n_clusters, Iterable) or isinstance(n_clusters, str):
         raise InputError(f"n_clusters is {n_clusters!r}, but must be several numbers, such as range(2, 11).")
@@ -303,7 +315,7 @@ class _Clusters(NamedTuple):
         radius = max(_weighted_median(squared_off[at], self.mass[at]) for at in own)
         within = np.where(squared_off <= radius, self.mass, 0.0)
         at_i, at_j, middle = (float(within[at].sum()) for at in (around_i, around_j, between))
-        return (middle + extra) / (min(at_i, at_j) + extra)
+        return float((middle + extra) / (min(at_i, at_j) + extra))
 
     def _on_line(self, own: int, other: int, chosen: Array) -> tuple[Floats, Floats]:
         """Positions of nodes on the line through two centers, from 0 to 1, and squared distances from it.

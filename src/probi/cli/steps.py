@@ -14,6 +14,7 @@ from typing import Any
 
 from probi._notes import counted, rounded
 from probi._system import peak_megabytes, versions
+from probi.choosing import KChoice, compare
 from probi.cli.console import Console, Interrupts, print_json, print_table
 from probi.errors import InputError, StoppedError
 from probi.io.node_assembler import MAX_LISTED, Batch, Counts, by_kind, check_left_out
@@ -230,6 +231,18 @@ def solve_all(
     return results
 
 
+def compare_all(console: Console, summary: Summary, results: list[Result], seed: int) -> KChoice | None:
+    """Compare solutions for several numbers of clusters; None if there is only one."""
+    if len(results) == 1:
+        return None
+    with console.progress("Comparing") as bar:
+
+        def show(i: int) -> None:
+            bar.say(f"k = {len(results[i].centers)}", i / len(results))
+
+        return compare(summary, results, seed, show)
+
+
 def assign_reader(
     console: Console, reader: Reader, centers: list[Any], path: Path | None
 ) -> tuple[list[Tally], Counts]:
@@ -255,7 +268,7 @@ def assign_reader(
 class Results:
     """Solutions of one summary, and how they were computed.
 
-    Details are shown of the last solution, the one with the most clusters. No rule tells which k is right.
+    Details are shown of one solution: the recommended one, or the one with the most clusters if no k is clear.
     """
 
     summary: Summary
@@ -266,6 +279,14 @@ class Results:
     sources: list[str] = field(default_factory=list)
     counts: Counts | None = None  # of rows, if files were read
     tallies: list[Tally] = field(default_factory=list)  # one per result, if there was a second pass
+    choice: KChoice | None = None  # of several numbers of clusters
+
+    @property
+    def chosen(self) -> int:
+        """Index of the solution whose details are shown."""
+        if self.choice is None or self.choice.recommended is None:
+            return len(self.results) - 1
+        return [len(result.centers) for result in self.results].index(self.choice.recommended)
 
     @cached_property
     def shown(self) -> list[Result]:
@@ -285,8 +306,10 @@ class Results:
         """Contents of result.json and output of --json; computed once, so that time and memory agree."""
         summary, space = self.summary, self.space
         return {
-            "details_of": "the solution with the most clusters; all are in solutions",
-            **self._costs(-1),
+            "details_of": f"the {self._which} solution; all are in solutions",
+            "recommended": None if self.choice is None else self.choice.recommended,
+            "reason": None if self.choice is None else self.choice.reason,
+            **self._costs(self.chosen),
             "n_nodes": summary.n_nodes,
             "counts": None if self.counts is None else asdict(self.counts),
             "seed": self.parameters["seed"],
@@ -305,6 +328,10 @@ class Results:
             "timings": dict(self.timings),
             "peak_memory_mb": round(peak_megabytes(), 1),
         }  # fmt: skip
+
+    @property
+    def _which(self) -> str:
+        return "only" if self.choice is None else "largest" if self.choice.recommended is None else "recommended"
 
     def _costs(self, i: int) -> dict[str, Any]:
         result = self.results[i]
@@ -329,6 +356,7 @@ class Results:
             "above_optimum_at_most": result.above_optimum,
             "representatives_cost": chosen.total_cost,
             "representatives_standard_error": chosen.standard_error,
+            **({} if self.choice is None else self.choice.measures(i)),
             "clusters": [
                 {
                     "cluster": c,
@@ -377,19 +405,14 @@ class Results:
 
     def show(self) -> None:
         """Print the result on standard output."""
-        if len(self.results) > 1:
-            costs = [
-                [str(len(r.centers)), f"{r.cost:,.6g}", f"{rounded(r.standard_error):,g}", f"{r.excess:,.6g}"]
-                for r in self.shown
-            ]
-            print_table(["k", "cost", "±", "beyond spread"], costs)
-            print(f"Details are for the largest, k = {costs[-1][0]}; for another, run again with only that -k.")
-        result = self.shown[-1]
-        print(_headline(result, self.results[-1], self.space.unit))
+        if self.choice is not None:
+            self._show_choice(self.choice)
+        result = self.shown[self.chosen]
+        print(_headline(result, self.results[self.chosen], self.space.unit))
         names = self.space.features[:4]
         inverse = self.space.inverse(result.centers)
         clusters, total = result.clusters, result.clusters.mass.sum()
-        chosen = self.results[-1].representatives
+        chosen = self.results[self.chosen].representatives
         rows = []
         for c, (mass, cost, spread) in enumerate(zip(clusters.mass, clusters.cost, clusters.spread, strict=True)):
             each = mass or math.nan
@@ -400,6 +423,20 @@ class Results:
         print_table(["cluster", "mass", "to center", "spread", *named, *names], rows)
         if len(self.space.features) > len(names):
             print(f"and {len(self.space.features) - len(names)} more features of the centers.")
+
+    def _show_choice(self, choice: KChoice) -> None:
+        measures = [choice.measures(i) for i in range(len(self.results))]
+        rows = [
+            [
+                str(len(result.centers)), f"{result.cost:,.6g}", f"{rounded(result.standard_error):,g}",
+                f"{result.excess:,.6g}", *("" if value is None else f"{value:.2f}" for value in values.values()),
+            ]
+            for result, values in zip(self.shown, measures, strict=True)
+        ]  # fmt: skip
+        print_table(["k", "cost", "±", "beyond spread", *measures[0]], rows)
+        print(choice.reason)
+        k = len(self.results[self.chosen].centers)
+        print(f"Details are for the {self._which} k, {k}; for another, run again with only that -k.")
 
 
 def _shortened(name: str) -> str:
@@ -436,7 +473,7 @@ def write_run_report(results: Results, path: Path) -> None:
 
     second_pass: dict[str, Any] = {}
     if results.tallies:
-        tally = results.tallies[-1]
+        tally = results.tallies[results.chosen]
         borderline = [Borderline(*node[2:]) for node in tally.borderline]  # without what they are sorted by
         second_pass = {"borderline": borderline, "n_borderline": tally.n_borderline, "counts": tally.counts}
     fewest, most = (len(results.results[i].centers) for i in (0, -1))
@@ -454,7 +491,7 @@ def write_run_report(results: Results, path: Path) -> None:
         **second_pass,
     )
     shown, sample, space = results.shown, results.summary.sample(), results.space
-    write_report(path, shown, sample, context, chosen=len(shown) - 1, features=space.features, original=space.inverse)
+    write_report(path, shown, sample, context, chosen=results.chosen, features=space.features, original=space.inverse)
 
 
 def _read(results: Results) -> dict[str, str]:
@@ -477,10 +514,13 @@ def _settings(results: Results) -> dict[str, str]:
     }
     if space.lonlat is not None:
         settings["Distances"] = f"{' and '.join(space.lonlat)} on a sphere; straight lines in kilometers"
-    result = results.results[-1]
+    result = results.results[results.chosen]
     if results.tallies and result.standard_error > 0:
         estimate = f"{result.cost:,.6g}{_error_bar(result)} {space.unit}".rstrip()
         settings["Cost"] = f"summed over all nodes in a second pass; the estimate of the summary was {estimate}"
-    if len(results.results) > 1:
-        settings["Another k"] = "details are for the largest k; for another, run probi solve summary.probi -k K"
+    if results.choice is not None:
+        settings["Number of clusters"] = results.choice.reason
+        settings["Another k"] = (
+            f"details are for the {results._which} k; for another, run probi solve summary.probi -k K"
+        )
     return settings

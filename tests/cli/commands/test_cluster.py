@@ -265,12 +265,34 @@ def test_several_numbers_of_clusters_from_one_summary(path, tmp_path, capsys):
         assert_array_equal(centers_in(out, k), result.centers)
         assert_array_equal(table[f"cluster_{k}"], library.assign(NODES, result.centers))
     assert "cluster" not in table.column_names
-    # No k is recommended: the details are those of the largest, and it is said.
-    assert "*" not in ran.out
-    assert "Details are for the largest, k = 5; for another, run again with only that -k.\n5 clusters, cost " in ran.out
-    assert values["n_clusters"] == 5
-    assert values["details_of"] == "the solution with the most clusters; all are in solutions"
-    assert values["cost"] == values["solutions"][-1]["cost"]
+    choice = library.choose_k(summary, range(2, 6), n_init=2, random_state=5)
+    assert values["recommended"] == choice.recommended
+    assert values["reason"] == choice.reason
+    assert [solution["overlap"] for solution in values["solutions"]] == choice.overlap.tolist()
+    assert [solution["silhouette"] for solution in values["solutions"]] == choice.silhouette.tolist()
+    which, k = ("largest", 5) if choice.recommended is None else ("recommended", choice.recommended)
+    said = f"{choice.reason}\nDetails are for the {which} k, {k}; for another, run again with only that -k.\n"
+    assert f"{said}{k} clusters, cost " in ran.out
+    assert values["n_clusters"] == k
+    assert values["details_of"] == f"the {which} solution; all are in solutions"
+    assert values["cost"] == values["solutions"][k - 2]["cost"]
+
+
+def test_details_and_report_are_of_the_recommended_number(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(300, 2)) + np.repeat([[0, 0], [20, 0], [0, 20]], 100, axis=0)
+    np.save(tmp_path / "points.npy", points)
+    np.save(tmp_path / "noise.npy", rng.uniform(size=(300, 2)))
+    ran = probi(capsys, "cluster", tmp_path / "points.npy", "-k", "1:5", "-o", tmp_path / "out")
+    assert "Details are for the recommended k, 3;" in ran.out
+    assert "3 clusters, cost " in ran.out
+    values = json.loads((tmp_path / "out/result.json").read_text())
+    assert values["recommended"] == values["n_clusters"] == 3
+    assert [solution["overlap"] is None for solution in values["solutions"]] == [True, False, False, False, False]
+    assert values["reason"] in (tmp_path / "out/report.html").read_text(encoding="utf-8")
+    ran = probi(capsys, "cluster", tmp_path / "noise.npy", "-k", "2:5")
+    assert "No clear number: " in ran.out
+    assert "Details are for the largest k, 5;" in ran.out
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,7 @@ def cluster(
         with steps.timed(timings, "solve"):
             name = sources[0] if len(sources) == 1 else "The input"
             solutions = steps.solve_all(console, summarized, ks, n_init, config.seed, name)
+            choice = steps.compare_all(console, summarized, solutions, config.seed)
 
         tallies: list[Tally] = []
         write_error = None
@@ -95,7 +96,9 @@ def cluster(
             console.say("No assignment.parquet: a stream cannot be read twice. Run probi assign on a copy of it.")
         stack.close()  # the workers are no longer needed
 
-        results = steps.Results(summarized, reader.space, solutions, parameters, timings, sources, counts, tallies)
+        results = steps.Results(
+            summarized, reader.space, solutions, parameters, timings, sources, counts, tallies, choice
+        )
         results.finish(console, output, write_error)
 
 

@@ -31,7 +31,9 @@ def solve(
     loaded = Summary.load(summary)
     with steps.timed(timings, "solve"):
         solutions = steps.solve_all(console, loaded, ks, n_init, seed, str(summary))
+        choice = steps.compare_all(console, loaded, solutions, seed)
     if output is not None:
         steps.create_folder(output)
     parameters = {"summary": str(summary), "k": ks, "n_init": n_init, "seed": seed}
-    steps.Results(loaded, steps.space_of(loaded), solutions, parameters, timings).finish(console, output)
+    results = steps.Results(loaded, steps.space_of(loaded), solutions, parameters, timings, choice=choice)
+    results.finish(console, output)

@@ -436,3 +436,21 @@ def weighted_median(values):
         if passed >= 0.5 * total:
             return value
     raise AssertionError
+
+
+# -- outliers ---------------------------------------------------------------------------------------------------------
+
+
+def trimmed(nodes, weights, spreads, centers, share):
+    """Outliers and the cost of the others: those farthest beyond their spread, while their mass is within a share."""
+    nearest = [min(expected_distances([node], centers)[0]) / total_probability(node) for node in nodes]
+    mass = [w * total_probability(node) for node, w in zip(nodes, weights, strict=True)]
+    beyond = [max(a - s, 0.0) for a, s in zip(nearest, spreads, strict=True)]
+    out = set()
+    for value in sorted(set(beyond), reverse=True):  # equally far nodes are all in or all out
+        more = {i for i, each in enumerate(beyond) if each >= value}
+        if math.fsum(mass[i] for i in more) > share * math.fsum(mass) * (1 + 1e-12):
+            break
+        out = more
+    cost = math.fsum(mass[i] * nearest[i] for i in range(len(nodes)) if i not in out)
+    return out, cost

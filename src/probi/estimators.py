@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -18,11 +19,12 @@ from probi._types import Array, Floats, Labels
 from probi.errors import InputError
 from probi.membership import memberships
 from probi.nodes import Nodes, as_nodes, holds_realizations
-from probi.objective import assign, expected_cost, expected_distances
+from probi.objective import expected_cost, expected_distances
 from probi.solver.options import SolveOptions
 from probi.solver.progress import Progress
 from probi.solver.result import Result, make_result
 from probi.solver.solve import contradiction, contradictory, few_distinct, solve_quietly
+from probi.solver.trimmed import assign_inliers, trimmed_result
 from probi.summary import Summary
 from probi.validation import seed_of
 
@@ -62,7 +64,7 @@ class KMedianBase(ClusterMixin, BaseEstimator):
         preset = self.preset if isinstance(source, Nodes) else None
         options = SolveOptions(
             self.n_clusters, self.n_init, preset, self.init, self.max_iter, self.tol, random_state,
-            Progress(verbose=self.verbose),
+            Progress(verbose=self.verbose), **self._outlier_options(),
         )  # fmt: skip
         result = solve_quietly(source, options)
         if result.n_distinct < self.n_clusters:
@@ -70,6 +72,10 @@ class KMedianBase(ClusterMixin, BaseEstimator):
         if contradictory(result):
             warnings.warn(contradiction(result), ConvergenceWarning, stacklevel=3)
         return result
+
+    def _outlier_options(self) -> dict[str, float | None]:
+        """What is left out: nothing, for engines."""
+        return {}
 
     def _fitted(self) -> Any:
         check_is_fitted(self)
@@ -95,8 +101,15 @@ class KMedianBase(ClusterMixin, BaseEstimator):
         return [*object.__dir__(self), *(lazy - {"labels_"} if getattr(result, "labels", None) is None else lazy)]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _KMedian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KMedianBase):
     """What both estimators of data in memory do once there are centers."""
+
+    outliers: float | None = None
+    outlier_distance: float | None = None
+
+    def _outlier_options(self) -> dict[str, float | None]:
+        return {"outliers": self.outliers, "outlier_distance": self.outlier_distance}
 
     def fit_predict(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> Labels:
         """Find the centers and return the label of each node.
@@ -127,7 +140,7 @@ class _KMedian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KMedianBase):
         return labels
 
     def predict(self, X: Any) -> Labels:
-        """Center with the smallest expected distance for each node.
+        """Center with the smallest expected distance for each node; -1 for outliers, if some are to be left out.
 
         Parameters
         ----------
@@ -149,7 +162,7 @@ class _KMedian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KMedianBase):
         array([0, 1], dtype=int32)
         """
         with self._fitted():
-            return assign(self._nodes(X), self.cluster_centers_)
+            return assign_inliers(self._nodes(X), self.cluster_centers_, self.result_.outlier_distance)
 
     def predict_proba(self, X: Any) -> Floats:
         """Probability that each center is the nearest one to a realization of the node.
@@ -301,6 +314,9 @@ class PLloyd(_KMedian):
         OMP_NUM_THREADS, otherwise one per core.
     verbose : int, default=0
         1 prints a line per start, 2 also one per round.
+    outliers, outlier_distance : float, default=None
+        Share of the mass that is left out, or a distance beyond which nodes are, as in :func:`solve`. Outliers get
+        the label -1.
 
     Attributes
     ----------
@@ -397,6 +413,8 @@ class PROBI(_KMedian):
         Threads, as in :class:`PLloyd`.
     verbose : int, default=0
         1 prints a line per start, 2 also one per round.
+    outliers, outlier_distance : float, default=None
+        What is left out, as in :class:`PLloyd`.
     summary_size : int, default=None
         Nodes in the summary's coreset; None means 200 * n_clusters. Larger is slower and closer to the cost of all
         data.
@@ -485,7 +503,11 @@ class PROBI(_KMedian):
             self._start()
             self.summary_.update(nodes)
             estimate = self._solved(self.summary_, self._seed)
-            self.result_ = make_result(nodes, estimate.centers, estimate.n_iter, keep_order=self.init is not None)
+            if estimate.outlier_distance < math.inf:
+                options = SolveOptions(self.n_clusters, init=self.init, outlier_distance=estimate.outlier_distance)
+                self.result_ = trimmed_result(nodes, estimate.centers, estimate.n_iter, options)
+            else:
+                self.result_ = make_result(nodes, estimate.centers, estimate.n_iter, keep_order=self.init is not None)
         return self
 
     def partial_fit(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> Self:

@@ -29,6 +29,8 @@ class SolveOptions:
     tol: float = 1e-4
     random_state: Any = None
     progress: Progress = field(default_factory=Progress)
+    outliers: float | None = None
+    outlier_distance: float | None = None
 
     def __post_init__(self) -> None:
         check_count("n_clusters", self.n_clusters)
@@ -38,11 +40,22 @@ class SolveOptions:
         tol: Any = self.tol
         if isinstance(tol, bool) or not isinstance(tol, (int, float, np.number)) or not tol >= 0.0:
             raise InputError(f"tol is {tol!r}, but must be a number that is not negative.")
+        if self.outliers is not None:
+            if self.outlier_distance is not None:
+                raise InputError("outliers and outlier_distance cannot be combined. Give a share or a distance.")
+            check_number("outliers", self.outliers, 0.0, 1.0)
+        if self.outlier_distance is not None:
+            check_number("outlier_distance", self.outlier_distance, 0.0, np.inf)
         if isinstance(self.init, str):
             raise InputError(
                 f"init is {self.init!r}, but must be centers: an array of shape (n_clusters, n_features). Omit "
                 "it to draw starts as k-means++ does."
             )
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether outliers are left out."""
+        return bool(self.outliers) or self.outlier_distance is not None
 
     def initial_centers(self, nodes: Nodes) -> Floats | None:
         """Centers to start from; None if they are to be drawn."""
@@ -52,3 +65,11 @@ class SolveOptions:
         if len(centers) != self.n_clusters:
             raise InputError(f"init has {counted(len(centers), 'center')}, but n_clusters is {self.n_clusters}.")
         return centers
+
+
+def check_number(name: str, value: Any, least: float, end: float) -> None:
+    """Raise unless a parameter is a number that is at least one bound and below the other."""
+    is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    if not is_number or not least <= value < end:
+        below = "" if end == np.inf else f" and below {end:g}"
+        raise InputError(f"{name} is {value!r}, but must be a number of at least {least:g}{below}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -67,7 +68,7 @@ class Result:
     coreset_cost : float
         Cost on the nodes solved: for :class:`~probi.Nodes` the cost itself, for a summary that of its coreset.
     labels : ndarray of shape (n_nodes,) or None
-        Center of each node; None for a summary, whose nodes are gone.
+        Center of each node, -1 for an outlier; None for a summary, whose nodes are gone.
     clusters : Clusters
         Mass, cost, spread and count of each cluster; for a summary those of its coreset.
     n_iter : int
@@ -77,6 +78,11 @@ class Result:
     thinning_bound : float
         Certified: the cost changed by no more than this because realizations were left out. The standard error
         includes its likely part.
+    outlier_distance : float
+        Nodes are outliers if their expected distance to the nearest center, beyond their own spread, is larger than
+        this. Infinite if none were to be left out. Costs and clusters are those of the other nodes.
+    outlier_mass : float
+        Mass of the outliers; for a summary that in its coreset.
 
     Examples
     --------
@@ -102,6 +108,8 @@ class Result:
     n_iter: int
     n_distinct: int = field(repr=False)
     thinning_bound: float = 0.0
+    outlier_distance: float = math.inf
+    outlier_mass: float = 0.0
 
     @property
     def excess(self) -> float:

@@ -36,6 +36,7 @@ from probi.solver.realizations import NodeSwaps, are_near_medians
 from probi.solver.result import Evaluation, Result, make_result
 from probi.solver.search import Searches, is_small
 from probi.solver.seeding import seed_as_in_paper
+from probi.solver.trimmed import solve_trimmed
 from probi.validation import generator
 
 # The coreset's own error, as a share of the cost, is about this divided by the root of its nodes per cluster: 1 % with
@@ -117,8 +118,8 @@ class Summarized(Protocol):
     def coreset(self) -> Nodes:
         """Nodes to solve."""
 
-    def evaluate(self, centers: ArrayLike) -> Evaluation:
-        """Estimate the cost of centers on all the data."""
+    def evaluate(self, centers: ArrayLike, outlier_distance: float = math.inf) -> Evaluation:
+        """Estimate the cost of centers on all the data, without outliers."""
 
 
 def solve(
@@ -132,6 +133,8 @@ def solve(
     random_state: Any = None,
     verbose: int = 0,
     on_progress: Callable[..., None] | None = None,
+    outliers: float | None = None,
+    outlier_distance: float | None = None,
 ) -> Result:
     """Find centers with a small expected cost.
 
@@ -162,6 +165,13 @@ def solve(
         1 prints a line for each start, 2 for each round too.
     on_progress : callable, default=None
         Called with what the solver has just done, often: an object that prints as a line.
+    outliers : float, default=None
+        Share of the mass, such as 0.02, that is left out: at most so much, of the nodes whose expected distance to the
+        nearest center exceeds their own spread most. They get the label -1, and centers and costs are those of the
+        others (trimmed k-median).
+    outlier_distance : float, default=None
+        Instead of a share: nodes are left out if their expected distance to the nearest center exceeds their own spread
+        by more than this.
 
     Returns
     -------
@@ -186,7 +196,10 @@ def solve(
     """
     progress = Progress(on_progress, verbose)
     result = solve_quietly(
-        source, SolveOptions(n_clusters, n_init, preset, init, max_iter, tol, random_state, progress)
+        source,
+        SolveOptions(
+            n_clusters, n_init, preset, init, max_iter, tol, random_state, progress, outliers, outlier_distance
+        ),
     )
     if result.n_distinct < n_clusters:
         warnings.warn(few_distinct(result), SolverWarning, stacklevel=2)
@@ -224,7 +237,16 @@ def solve_quietly(source: Nodes | Summarized | ArrayLike, options: SolveOptions)
     """Solve without a warning."""
     if isinstance(source, Summarized):
         return _solve_summary(source, options)
-    return _solve_nodes(as_nodes(source), options, Effort.for_nodes(options.n_clusters))
+    return _solve_in_memory(as_nodes(source), options, Effort.for_nodes)
+
+
+def _solve_in_memory(nodes: Nodes, options: SolveOptions, effort: Callable[[int], Effort]) -> Result:
+    """Solve nodes, with or without outliers."""
+
+    def solve_nodes(nodes: Nodes, options: SolveOptions) -> Result:
+        return _solve_nodes(nodes, options, effort(options.n_clusters))
+
+    return solve_trimmed(nodes, options, solve_nodes) if options.leaves_out else solve_nodes(nodes, options)
 
 
 def _solve_summary(summary: Summarized, options: SolveOptions) -> Result:
@@ -235,8 +257,8 @@ def _solve_summary(summary: Summarized, options: SolveOptions) -> Result:
             f"n_clusters is {n_clusters}, but the summary was made for up to {summary.n_clusters}. Make one for more."
         )
     options = replace(options, preset=options.preset or summary._solver_preset)
-    result = _solve_nodes(summary.coreset(), options, Effort.for_coreset(n_clusters))
-    known = summary.evaluate(result.centers)
+    result = _solve_in_memory(summary.coreset(), options, Effort.for_coreset)
+    known = summary.evaluate(result.centers, result.outlier_distance)
     return replace(
         result,
         cost=known.cost,

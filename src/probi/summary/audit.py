@@ -310,16 +310,29 @@ class AuditSample:
         return self if self.nodes is None else replace(self, nodes=change(self.nodes))
 
     def excess(self, centers: Floats) -> tuple[float, float]:
-        """Estimate the cost of all nodes beyond their spreads, and its standard error.
+        """Estimate the cost of all nodes beyond their spreads, and its standard error."""
+        excess, _, error = self.trimmed_excess(centers, math.inf)
+        return excess, error
+
+    def trimmed_excess(self, centers: Floats, outlier_distance: float) -> tuple[float, float, float]:
+        """Estimate the excess of all nodes but outliers, the spread of outliers, and the standard error of the cost.
+
+        The cost is the spread of all nodes, plus the first, minus the second.
 
         A node in the sample counts max(size, 1 / threshold) / size times; this is unbiased, estimates of different
         nodes are uncorrelated, and the variance has an unbiased estimate too (Duffield, Lund and Thorup, 2007).
         """
         if self.nodes is None:
-            return 0.0, 0.0
+            return 0.0, 0.0, 0.0
         used, sizes = self.nodes[: self.limit], self.sizes[: self.limit]
+        assignment = Assignment(used)
+        assignment.update(centers, np.zeros(len(centers)), exact=True)
         _, spreads, _ = certified_medians(used, SPREAD_TOL)
-        excess = used.mass * (Assignment.of(used, centers, exact=True).nearest - spreads)
+        beyond = assignment.nearest - spreads
+        is_out = beyond > outlier_distance
+        excess, lost = used.mass * np.where(is_out, 0.0, beyond), used.mass * np.where(is_out, spreads, 0.0)
         least = 1.0 / self.threshold
-        variances = (excess / sizes) ** 2 * least * np.maximum(least - sizes, 0.0)
-        return math.fsum(excess / sizes * np.maximum(sizes, least)), math.sqrt(math.fsum(variances))
+        variances = ((excess - lost) / sizes) ** 2 * least * np.maximum(least - sizes, 0.0)
+        counts = np.maximum(sizes, least)
+        error = math.sqrt(math.fsum(variances))
+        return math.fsum(excess / sizes * counts), math.fsum(lost / sizes * counts), error

@@ -15,8 +15,9 @@ from probi._notes import counted
 from probi._types import Floats
 from probi.errors import InputError
 from probi.nodes import Nodes, as_nodes
-from probi.objective import check_centers, expected_cost, expected_distances
+from probi.objective import check_centers, expected_distances
 from probi.solver.result import Evaluation
+from probi.solver.trimmed import trimmed_cost
 from probi.summary.audit import AuditSample
 from probi.summary.buffer import Form
 from probi.summary.config import AUDIT_SIZE, Configured, SummaryConfig
@@ -327,7 +328,7 @@ class Summary(Configured):
         """
         return self._cached("coreset", lambda: final_coreset(self._streams))
 
-    def evaluate(self, centers: ArrayLike) -> Evaluation:
+    def evaluate(self, centers: ArrayLike, outlier_distance: float = math.inf) -> Evaluation:
         """Estimate the cost of any centers on all the data, with a standard error.
 
         The centers must not depend on the audit sample; those of :func:`probi.solve` do not.
@@ -336,6 +337,8 @@ class Summary(Configured):
         ----------
         centers : array-like of shape (k, n_features)
             Any number of them.
+        outlier_distance : float, default=inf
+            Nodes whose expected distance to the nearest center exceeds their own spread by more than this cost nothing.
 
         Returns
         -------
@@ -354,17 +357,20 @@ class Summary(Configured):
         if self.n_features is None:
             raise InputError("The summary is empty: it has read no nodes. Update it first.")
         centers = check_centers(centers, self.n_features)
+        error = lost = 0.0
         with self._lock:
             totals, thinning = self._totals()
             if self._is_whole:
-                cost, error = expected_cost(all_retained(self._streams), centers), 0.0
+                cost, lost = trimmed_cost(all_retained(self._streams), centers, outlier_distance)
             else:
-                excess, error = self._full_audit().excess(centers)
+                excess, lost, error = self._full_audit().trimmed_excess(centers, outlier_distance)
                 # Both after thinning: what it takes from the spread it adds to the excess.
-                cost = totals.spread_cost + excess
+                cost = totals.spread_cost + excess - lost
             chosen = _bias_of_choice(self.coreset(), centers) if thinning.variance > 0.0 else 0.0
             # Read under the lock: another thread may update the summary as soon as it is released.
-            lower_bound, spread_cost, moved = self.lower_bound, self.spread_cost, self.thinning_bound
+            lower_bound, spread_cost, moved = self.lower_bound, self.spread_cost - lost, self.thinning_bound
+        if outlier_distance < math.inf:
+            lower_bound = 0.0  # others may be outliers of other centers
         # Neither bias can exceed the certified bound, which covers both.
         bias = min(thinning.bias + chosen, max(thinning.bias, thinning.moved))
         error = math.hypot(error, math.sqrt(thinning.variance), bias)

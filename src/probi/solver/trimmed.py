@@ -1,0 +1,139 @@
+"""Trimmed k-median: the nodes that are farthest from all centers are left out as outliers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from probi._types import Array, Floats, Labels
+from probi.medians import SPREAD_TOL, certified_medians
+from probi.nodes import Nodes
+from probi.objective import Assignment, assign, expected_cost, expected_distances
+from probi.solver.options import SolveOptions
+from probi.solver.result import Result, make_result
+
+# Rounds of leaving out and solving the rest, at most; they end when the same nodes are left out.
+MAX_ROUNDS = 20
+
+# Label of an outlier.
+OUTLIER = -1
+
+SolveNodes = Callable[[Nodes, SolveOptions], Result]
+
+
+def solve_trimmed(nodes: Nodes, options: SolveOptions, solve_nodes: SolveNodes) -> Result:
+    """Find centers and outliers with a solver of nodes: leave out the farthest nodes, solve the rest, and so on.
+
+    Far nodes attract centers. So the first centers are half as many again, and those that the nodes which are not left
+    out miss least are removed.
+    """
+    solve_rest = replace(options, outliers=None, outlier_distance=None)
+    if options.init is None:
+        n_more = min(options.n_clusters + (options.n_clusters + 1) // 2, len(nodes))
+        many = solve_nodes(nodes, replace(solve_rest, n_clusters=n_more)).centers
+        centers = _without_least(nodes, many, options)
+        fresh = solve_nodes(_rest(nodes, centers, options), solve_rest).centers
+        centers = min(centers, fresh, key=lambda each: trimmed_excess(nodes, excess(nodes, each), options))
+    else:
+        centers = np.asarray(options.init, np.float64)
+    left_out = None
+    for _ in range(MAX_ROUNDS):
+        rest = _rest(nodes, centers, options)
+        result = solve_nodes(rest, replace(solve_rest, init=centers))
+        centers = result.centers
+        if left_out is not None and np.array_equal(left_out, rest.weights):
+            break
+        left_out = rest.weights
+    return trimmed_result(nodes, centers, result.n_iter, options)
+
+
+def excess(nodes: Nodes, centers: Floats) -> Floats:
+    """Expected distance of each node to its nearest center beyond its own spread, given that it is present."""
+    assignment = Assignment(nodes)
+    assignment.update(centers, np.zeros(len(centers)), exact=True)
+    return beyond_spread(nodes, assignment.nearest)
+
+
+def beyond_spread(nodes: Nodes, nearest: Floats) -> Floats:
+    """The part of expected distances that is not the nodes' own spread."""
+    # A spread that is exact to 1 % may exceed the distance to a center.
+    return np.maximum(nearest - certified_medians(nodes, SPREAD_TOL)[1], 0.0)
+
+
+def assign_inliers(nodes: Nodes, centers: Floats, outlier_distance: float) -> Labels:
+    """Nearest center of each node, -1 for outliers."""
+    labels = assign(nodes, centers)
+    if outlier_distance < math.inf:
+        labels[excess(nodes, centers) > outlier_distance] = OUTLIER
+    return labels
+
+
+def trimmed_cost(nodes: Nodes, centers: Floats, outlier_distance: float) -> tuple[float, float]:
+    """Cost of nodes without outliers, and the spread of the outliers."""
+    if outlier_distance == math.inf:
+        return expected_cost(nodes, centers), 0.0
+    is_out = excess(nodes, centers) > outlier_distance
+    lost = math.fsum((nodes.mass * certified_medians(nodes, SPREAD_TOL)[1])[is_out])
+    return expected_cost(nodes.with_weights(np.where(is_out, 0.0, nodes.weights)), centers), lost
+
+
+def threshold(nodes: Nodes, of_nodes: Floats, options: SolveOptions) -> float:
+    """The excess above which nodes are outliers: as given, or such that at most the given share of the mass is."""
+    if options.outlier_distance is not None:
+        return float(options.outlier_distance)
+    order = np.argsort(-of_nodes, kind="stable")
+    beyond = np.cumsum(nodes.mass[order])
+    allowed = (options.outliers or 0.0) * float(beyond[-1]) * (1.0 + 1e-12)  # 2 of 100 nodes are 0.02, rounded or not
+    n_left_out = int(np.searchsorted(beyond, allowed, side="right"))
+    # The first node that stays, with all that are as far.
+    return float(of_nodes[order[min(n_left_out, len(order) - 1)]])
+
+
+def trimmed_excess(nodes: Nodes, of_nodes: Floats, options: SolveOptions) -> float:
+    """The excess that is minimized: of the nodes that stay; with a distance, outliers cost as much as it."""
+    limit = threshold(nodes, of_nodes, options)
+    outside = 0.0 if options.outlier_distance is None else limit
+    return math.fsum(nodes.mass * np.where(of_nodes > limit, outside, of_nodes))
+
+
+def _rest(nodes: Nodes, centers: Floats, options: SolveOptions) -> Nodes:
+    """The nodes with weight 0 for outliers; all of them if none would be left."""
+    of_nodes = excess(nodes, centers)
+    weights = np.where(of_nodes > threshold(nodes, of_nodes, options), 0.0, nodes.weights)
+    return nodes.with_weights(weights) if weights.any() else nodes
+
+
+def _without_least(nodes: Nodes, centers: Floats, options: SolveOptions) -> Floats:
+    """Remove centers one by one, each time the one whose loss costs the nodes that stay least."""
+    distances = expected_distances(nodes, centers) / nodes.total_probabilities[:, None]
+    remaining = list(range(len(centers)))
+    while len(remaining) > options.n_clusters:
+
+        def cost_without(center: int) -> float:
+            nearest = distances[:, [other for other in remaining if other != center]].min(axis=1)
+            return trimmed_excess(nodes, beyond_spread(nodes, nearest), options)
+
+        remaining.remove(min(remaining, key=cost_without))
+    return centers[remaining]
+
+
+def trimmed_result(nodes: Nodes, centers: Floats, n_iter: int, options: SolveOptions) -> Result:
+    """Result for centers, with the outliers that belong to them."""
+    result = make_result(_rest(nodes, centers, options), centers, n_iter, keep_order=options.init is not None)
+    of_nodes = excess(nodes, result.centers)
+    limit = threshold(nodes, of_nodes, options)
+    is_out: Array = of_nodes > limit
+    assert result.labels is not None  # nodes were solved
+    count = np.bincount(result.labels[~is_out], minlength=len(centers))
+    return replace(
+        result,
+        lower_bound=0.0,
+        labels=np.where(is_out, np.int32(OUTLIER), result.labels),
+        clusters=replace(result.clusters, count=count),
+        n_distinct=int(np.count_nonzero(count)),
+        outlier_distance=limit,
+        outlier_mass=math.fsum(nodes.mass[is_out]),
+    )

@@ -40,6 +40,12 @@ OPTIONS = {
     "n_init": typer.Option(
         metavar="N", help="Starts of the solver; default 10, or 1 for 32 clusters and more or with --preset paper."
     ),
+    "outliers": typer.Option(
+        metavar="SHARE", help="Leave out this share of the mass, such as 0.02: what is farthest from all centers."
+    ),
+    "outlier_distance": typer.Option(
+        metavar="X", help="Leave out nodes that are farther than this from all centers, beyond their own spread."
+    ),
     "output": typer.Option("-o", "--output", help="Folder for the results."),
     "checkpoint": typer.Option(help="Save the state to this file; rerun the command to resume."),
     "checkpoint_every": typer.Option(min=1, metavar="NODES", help="Nodes between two checkpoints."),

@@ -23,6 +23,7 @@ from probi.io.passes import Checkpoint, Tally, assign_all, summarize
 from probi.io.reader import Reader
 from probi.io.transform import Transform
 from probi.io.write import assignment_file, write_centers, write_json
+from probi.solver.options import SolveOptions
 from probi.solver.progress import Step
 from probi.solver.result import Result
 from probi.solver.solve import solve
@@ -156,11 +157,12 @@ class ThisProcess:
         check_counts(console, reader, counts, rejects)
         return summary, counts
 
-    def assign(self, centers: list[Any], path: Path) -> list[Tally]:
+    def assign(self, solutions: list[Result], path: Path) -> list[Tally]:
         """Read the files a second time and write the cluster of each node."""
         # The files themselves: a folder or a pattern may match more by now, such as rejected.csv.
         again = Reader(self.reader.sources, self.reader.options, self.reader.known())
-        return assign_reader(self.console, again, centers, path)[0]
+        centers, distances = [one.centers for one in solutions], [one.outlier_distance for one in solutions]
+        return assign_reader(self.console, again, centers, path, distances)[0]
 
 
 def check_counts(console: Console, reader: Reader, counts: Counts, rejects: Path | None) -> None:
@@ -212,9 +214,21 @@ def _rejects_hint(rejects: Path | None) -> str:
     return "" if rejects is None else f" See {rejects}, which lists the first {MAX_LISTED:,} of each kind."
 
 
+def trimming(outliers: float | None, outlier_distance: float | None) -> dict[str, float]:
+    """Arguments of the solver that say what is left out, if anything is; errors name options."""
+    given = {"outliers": outliers, "outlier_distance": outlier_distance}
+    try:
+        SolveOptions(1, outliers=outliers, outlier_distance=outlier_distance)
+    except InputError as error:
+        named = re.sub(r"outlier(s|_distance)", lambda match: f"--{match[0].replace('_', '-')}", str(error))
+        raise InputError(named) from None
+    return {name: value for name, value in given.items() if value is not None}
+
+
 def solve_all(
-    console: Console, summary: Summary, ks: list[int], n_init: int | None, seed: int, name: str
-) -> list[Result]:
+    console: Console, summary: Summary, ks: list[int], n_init: int | None, seed: int, name: str,
+    trimming: Mapping[str, Any],
+) -> list[Result]:  # fmt: skip
     """Solve one summary for each number of clusters."""
     n_nodes = summary.n_nodes
     if ks[-1] > n_nodes:
@@ -227,7 +241,7 @@ def solve_all(
             def show(step: Step, k: int = k, share: float | None = share) -> None:
                 bar.say(f"k = {k}, {step}", share)
 
-            results.append(solve(summary, k, n_init=n_init, random_state=seed, on_progress=show))
+            results.append(solve(summary, k, n_init=n_init, random_state=seed, on_progress=show, **trimming))
     return results
 
 
@@ -244,7 +258,7 @@ def compare_all(console: Console, summary: Summary, results: list[Result], seed:
 
 
 def assign_reader(
-    console: Console, reader: Reader, centers: list[Any], path: Path | None
+    console: Console, reader: Reader, centers: list[Any], path: Path | None, distances: list[float] | None = None
 ) -> tuple[list[Tally], Counts]:
     """Assign all nodes of a reader, and write them if there is a path. Also returns the counts of rows."""
     counts = Counts()
@@ -258,7 +272,7 @@ def assign_reader(
         if path is None:
             return assign_all(reader, centers, on_batch=show), counts
         with assignment_file(path) as file:
-            return assign_all(reader, centers, file.write, show), counts
+            return assign_all(reader, centers, file.write, show, outlier_distances=distances), counts
 
 
 # -- results ----------------------------------------------------------------------------------------------------------
@@ -345,6 +359,14 @@ class Results:
             "thinning_bound": result.thinning_bound,
         }
 
+    def _outliers(self, i: int) -> dict[str, Any]:
+        result = self.results[i]
+        if result.outlier_distance == math.inf:
+            return {}
+        n_outliers = self.tallies[i].n_outliers if self.tallies else None
+        mass = result.outlier_mass
+        return {"outlier_distance": result.outlier_distance, "outlier_mass": mass, "n_outliers": n_outliers}
+
     def _solution(self, i: int) -> dict[str, Any]:
         result = self.results[i]
         inverse = self.space.inverse(result.centers)
@@ -357,6 +379,7 @@ class Results:
             "representatives_cost": chosen.total_cost,
             "representatives_standard_error": chosen.standard_error,
             **({} if self.choice is None else self.choice.measures(i)),
+            **self._outliers(i),
             "clusters": [
                 {
                     "cluster": c,
@@ -409,6 +432,10 @@ class Results:
             self._show_choice(self.choice)
         result = self.shown[self.chosen]
         print(_headline(result, self.results[self.chosen], self.space.unit))
+        if result.outlier_distance < math.inf:
+            share = result.outlier_mass / (result.outlier_mass + float(result.clusters.mass.sum()))
+            unit = f" {self.space.unit}".rstrip()
+            print(f"Left out as outliers: {share:.2%} of the mass, farther than {result.outlier_distance:,.6g}{unit}.")
         names = self.space.features[:4]
         inverse = self.space.inverse(result.centers)
         clusters, total = result.clusters, result.clusters.mass.sum()

@@ -5,7 +5,6 @@ import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from probi._notes import counted
 from probi.cli.console import Console, Interrupts, Progress
@@ -16,6 +15,7 @@ from probi.io.node_assembler import Counts
 from probi.io.passes import RejectedFile, Tally
 from probi.io.reader import Reader
 from probi.io.write import assignment_file
+from probi.solver.result import Result
 from probi.summary import Summary
 from probi.summary.config import SummaryConfig
 
@@ -53,8 +53,9 @@ class Workers:
         check_counts(self.console, self.reader, stats.counts, rejects)
         return summary, stats.counts
 
-    def assign(self, centers: list[Any], path: Path) -> list[Tally]:
+    def assign(self, solutions: list[Result], path: Path) -> list[Tally]:
         """Read the files a second time and write the cluster of each node."""
+        centers = [solution.centers for solution in solutions]
         with self.console.progress("Assigning", "parts") as bar, assignment_file(path) as file:
             return self.engine.assign_files(self.files, centers, file.write, self._shows(bar))
 

@@ -6,6 +6,7 @@ The first pass summarizes all nodes. The second assigns each, sums exactly, and 
 import contextlib
 import csv
 import hashlib
+import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -28,6 +29,7 @@ from probi.io.transform import Transform
 from probi.io.write import assignment_columns, assignment_table
 from probi.nodes import Nodes
 from probi.objective import TwoNearest, total_cost, two_nearest
+from probi.solver.trimmed import OUTLIER, are_outliers
 from probi.summary import Summary
 
 # -- checkpoints ------------------------------------------------------------------------------------------------------
@@ -333,8 +335,10 @@ class Tally:
     """Exact sums of one set of centers over all nodes."""
 
     centers: Array
+    outlier_distance: float = math.inf
     cost: float = 0.0
-    counts: Array = field(init=False)
+    counts: Array = field(init=False)  # without outliers
+    n_outliers: int = 0
     n_borderline: int = 0
     borderline: list[BorderlineNode] = field(default_factory=list)  # the nearest to a tie, in order
     n_nodes: int = 0
@@ -345,12 +349,15 @@ class Tally:
     def columns(self, nodes: Nodes, names: Callable[[int], str], suffix: str) -> dict[str, Array]:
         """Columns of the assignment of some nodes, which are added to the sums."""
         nearest = two_nearest(nodes, self.centers)
-        self.cost += total_cost(nodes, nearest.distances)
-        self.counts += np.bincount(nearest.labels, minlength=len(self.centers))
+        is_out = are_outliers(nodes, nearest.distances, self.outlier_distance)
+        self.cost += total_cost(nodes, np.where(is_out, 0.0, nearest.distances))
+        self.counts += np.bincount(nearest.labels[~is_out], minlength=len(self.centers))
+        self.n_outliers += int(np.count_nonzero(is_out))
         if len(self.centers) > 1:
             self._add_borderline(names, nearest)
         self.n_nodes += len(nodes)
-        return assignment_columns(nodes, self.centers, nearest, suffix)
+        labels = np.where(is_out, np.int32(OUTLIER), nearest.labels)
+        return assignment_columns(nodes, self.centers, nearest, suffix) | {f"cluster{suffix}": labels}
 
     def _add_borderline(self, names: Callable[[int], str], two_nearest: TwoNearest) -> None:
         nearest, own, other, to_other = two_nearest
@@ -374,6 +381,7 @@ class Tally:
         self._keep_nearest(entry._replace(order=entry.order + self.n_nodes) for entry in other.borderline)
         self.cost += other.cost
         self.counts += other.counts
+        self.n_outliers += other.n_outliers
         self.n_borderline += other.n_borderline
         self.n_nodes += other.n_nodes
 
@@ -384,12 +392,14 @@ def assign_all(
     write: Callable[[pa.Table], None] = lambda table: None,
     on_batch: Callable[[Batch], None] = lambda batch: None,
     part: Part | None = None,
+    outlier_distances: Sequence[float] | None = None,
 ) -> list[Tally]:
     """Assign every node, or those of a part, to each set of centers; return the sums of each set.
 
-    ``write`` gets a table per batch, with a row per node.
+    ``write`` gets a table per batch, with a row per node. Nodes beyond the distance for a set are outliers.
     """
-    tallies = [Tally(np.asarray(one)) for one in centers]
+    distances = [math.inf] * len(centers) if outlier_distances is None else outlier_distances
+    tallies = [Tally(np.asarray(one), distance) for one, distance in zip(centers, distances, strict=True)]
     sources = [str(source) for source in reader.sources]
     counts = Counts()
     for batch in reader.batches() if part is None else reader.batches(part.start, stop=part.stop):

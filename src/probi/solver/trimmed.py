@@ -63,6 +63,13 @@ def beyond_spread(nodes: Nodes, nearest: Floats) -> Floats:
     return np.maximum(nearest - certified_medians(nodes, SPREAD_TOL)[1], 0.0)
 
 
+def are_outliers(nodes: Nodes, nearest: Floats, outlier_distance: float) -> Array:
+    """Whether each node is an outlier, by its expected distance to the nearest center."""
+    if outlier_distance == math.inf:
+        return np.zeros(len(nodes), bool)
+    return beyond_spread(nodes, nearest) > outlier_distance
+
+
 def assign_inliers(nodes: Nodes, centers: Floats, outlier_distance: float) -> Labels:
     """Nearest center of each node, -1 for outliers."""
     labels = assign(nodes, centers)

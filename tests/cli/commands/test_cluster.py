@@ -295,6 +295,28 @@ def test_details_and_report_are_of_the_recommended_number(tmp_path, capsys):
     assert "Details are for the largest k, 5;" in ran.out
 
 
+def test_outliers_are_left_out_and_labeled(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(300, 2)) + np.repeat([[0, 0], [20, 0], [0, 20]], 100, axis=0)
+    points = np.vstack([points, [[100, 100], [-90, 40], [60, -70]]])
+    np.save(tmp_path / "points.npy", points)
+    for given in (["--outliers", "0.01"], ["--outlier-distance", "15"]):
+        ran = probi(capsys, "cluster", tmp_path / "points.npy", "-k", "3", *given, "-o", tmp_path / "out")
+        assert "Left out as outliers: 0.99% of the mass, farther than " in ran.out
+        labels = pq.read_table(tmp_path / "out/assignment.parquet")["cluster"].to_numpy()
+        assert_array_equal(np.flatnonzero(labels == -1), [300, 301, 302])
+        (solution,) = json.loads((tmp_path / "out/result.json").read_text())["solutions"]
+        assert solution["n_outliers"] == 3
+        assert sum(cluster["n_nodes"] for cluster in solution["clusters"]) == 300
+        inliers = library.Nodes.from_points(points[:300])
+        centers = centers_in(tmp_path / "out", 3)
+        assert_allclose(solution["exact_cost"], expected_cost(inliers, centers), rtol=1e-12)
+        again = probi(capsys, "solve", tmp_path / "out/summary.probi", "-k", "3", *given)
+        assert "Left out as outliers: 0.99% of the mass" in again.out
+    ran = probi(capsys, "cluster", tmp_path / "points.npy", "-k", "3", "--outliers", "2")
+    assert error_line(ran) == "--outliers is 2.0, but must be a number of at least 0 and below 1."
+
+
 @pytest.mark.parametrize(
     ("text", "ks"), [("4", [4]), ("2,4", [2, 4]), ("4,2,2", [2, 4]), ("2:4", [2, 3, 4]), ("1:5:2,2", [1, 2, 3, 5])]
 )

@@ -33,6 +33,8 @@ def cluster(
     clusters: str,
     output: Path | None = None,
     n_init: int | None = None,
+    outliers: float | None = None,
+    outlier_distance: float | None = None,
     assign: Annotated[
         bool, typer.Option("--assign/--no-assign", help="Read the files again and write assignment.parquet.")
     ] = True,
@@ -56,7 +58,10 @@ def cluster(
 
     _check_engine(engine, workers, checkpoint, summary_options.get("shard", 0))
     is_local = engine == "local"
-    others = {} if is_local else {"engine": engine, "part_size": part_size}
+    trimming = steps.trimming(outliers, outlier_distance)
+    if trimming and not is_local:
+        raise InputError("--outliers and --outlier-distance require --engine local.")
+    others = trimming if is_local else {"engine": engine, "part_size": part_size}
     timings: dict[str, float] = {}
     with steps.stoppable(checkpoint, can_resume=is_local), contextlib.ExitStack() as stack:
         ks = opt.numbers_of_clusters(clusters)
@@ -80,16 +85,15 @@ def cluster(
         sources = [str(source) for source in reader.sources]
         with steps.timed(timings, "solve"):
             name = sources[0] if len(sources) == 1 else "The input"
-            solutions = steps.solve_all(console, summarized, ks, n_init, config.seed, name)
+            solutions = steps.solve_all(console, summarized, ks, n_init, config.seed, name, trimming)
             choice = steps.compare_all(console, summarized, solutions, config.seed)
 
         tallies: list[Tally] = []
         write_error = None
         if output is not None and assign and all(source.size is not None for source in reader.sources):
-            path, centers = output / "assignment.parquet", [solution.centers for solution in solutions]
             try:
                 with steps.timed(timings, "assign"):
-                    tallies = passes.assign(centers, path)
+                    tallies = passes.assign(solutions, output / "assignment.parquet")
             except OSError as error:  # such as a full disk: the result is still shown
                 write_error = error
         elif output is not None and assign:

@@ -19,6 +19,8 @@ def solve(
     output: Path | None = None,
     seed: int = 0,
     n_init: int | None = None,
+    outliers: float | None = None,
+    outlier_distance: float | None = None,
     *,
     console: Console,
 ) -> None:
@@ -28,12 +30,13 @@ def solve(
 
     timings: dict[str, float] = {}
     ks = opt.numbers_of_clusters(clusters)
+    trimming = steps.trimming(outliers, outlier_distance)
     loaded = Summary.load(summary)
     with steps.timed(timings, "solve"):
-        solutions = steps.solve_all(console, loaded, ks, n_init, seed, str(summary))
+        solutions = steps.solve_all(console, loaded, ks, n_init, seed, str(summary), trimming)
         choice = steps.compare_all(console, loaded, solutions, seed)
     if output is not None:
         steps.create_folder(output)
-    parameters = {"summary": str(summary), "k": ks, "n_init": n_init, "seed": seed}
+    parameters = {"summary": str(summary), "k": ks, "n_init": n_init, "seed": seed, **trimming}
     results = steps.Results(loaded, steps.space_of(loaded), solutions, parameters, timings, choice=choice)
     results.finish(console, output)

@@ -184,7 +184,7 @@ def test_the_same_bits_for_any_number_of_threads(monkeypatch):
 
     one, two = run(1), run(2)
     assert one.recommended == two.recommended == 3
-    for name in ("overlap", "silhouette", "cost"):
+    for name in ("overlap", "silhouette", "stability", "cost"):
         assert_array_equal(getattr(one, name), getattr(two, name))
 
 
@@ -192,6 +192,16 @@ def test_the_same_bits_for_any_number_of_threads(monkeypatch):
 def test_numbers_that_cannot_be_tried(numbers):
     with pytest.raises(probi.InputError, match="n_clusters"):
         probi.choose_k(np.zeros((9, 2)), numbers)
+
+
+def test_stability_is_that_of_the_solutions():
+    rng = np.random.default_rng(0)
+    nodes = probi.Nodes.from_dense(measured_several_times(rng, groups(rng, [60] * 3)[0], noise=1.0))
+    choice = probi.choose_k(nodes, [1, 3, 4], n_worlds=8, random_state=2)
+    assert math.isnan(choice.stability[0])
+    for k, value, result in zip((3, 4), choice.stability[1:], choice.results[1:], strict=True):
+        assert value == probi.stability(nodes, k, 8, 2, centers=result.centers).rand_index
+    assert choice.stability[1] > choice.stability[2]
 
 
 def test_in_notebooks():

@@ -22,6 +22,7 @@ from probi.solver.progress import OnProgress, Progress
 from probi.solver.result import Result
 from probi.solver.solve import Summarized, solve_quietly
 from probi.validation import keyed, seed_of
+from probi.worlds import stability
 
 # Nodes in memory that are looked at: hundreds per cluster are enough, and more take longer than to solve.
 MAX_NODES = 1 << 14
@@ -41,8 +42,11 @@ SEPARATED = 0.5
 # Squared distances from a line below this fraction of those from a center are rounding errors.
 ROUNDING = 1e-12
 
+# Possible worlds for the stability of each number of clusters.
+N_WORLDS = 10
+
 # Arrays of a KChoice that are measured for each number of clusters, in the order of tables.
-MEASURES = ("silhouette", "overlap")
+MEASURES = ("silhouette", "stability", "overlap")
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +66,8 @@ class KChoice:
     silhouette : ndarray of shape (n,)
         Mean over the nodes of 1 - a / b, where a and b are the expected distances to the two nearest centers; NaN for
         one cluster.
+    stability : ndarray of shape (n,)
+        Mean adjusted Rand index over possible worlds, as in :func:`stability`: 1 if no node changes its cluster.
     recommended : int or None
         The largest number whose clusters are all separated: with an overlap of at most 0.5. None: no clear number.
     reason : str
@@ -76,13 +82,14 @@ class KChoice:
     >>> choice.recommended
     3
     >>> choice.results[1]
-    Result(3 centers, cost 728.8, 0 of it spread)
+    Result(3 centers, cost 730.394, 0 of it spread)
     """
 
     n_clusters: Labels
     results: list[Result] = field(repr=False)
     overlap: Floats
     silhouette: Floats
+    stability: Floats
     recommended: int | None
     reason: str
 
@@ -128,6 +135,7 @@ def choose_k(
     n_clusters: Iterable[int] = range(2, 11),
     *,
     n_init: int | None = None,
+    n_worlds: int = N_WORLDS,
     random_state: Any = None,
     on_progress: OnProgress | None = None,
 ) -> KChoice:
@@ -145,6 +153,8 @@ def choose_k(
         Numbers to try; for a summary up to the number it was made for.
     n_init : int, default=None
         Starts for each number, as in :func:`solve`.
+    n_worlds : int, default=10
+        Possible worlds for the stability of each number, as in :func:`stability`.
     random_state : None, int, Generator or RandomState
         The same seed gives the same bits, whatever the number of threads.
     on_progress : callable, default=None
@@ -153,11 +163,12 @@ def choose_k(
     Returns
     -------
     KChoice
-        The solutions, with overlap and silhouette of each, the recommended number, and the reason.
+        The solutions, with overlap, silhouette and stability of each, the recommended number, and the reason.
 
     See Also
     --------
     solve : For one number of clusters.
+    stability : Which labels and clusters would be the same in other possible worlds.
 
     Notes
     -----
@@ -172,7 +183,7 @@ def choose_k(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(600, 2)) + np.repeat([[0, 0], [9, 0], [0, 9]], 200, axis=0)
     >>> probi.choose_k(X, range(2, 7), random_state=0)
-    KChoice(2 to 6 clusters: 3 is the largest number of clusters that are all separated from each other ...)
+    KChoice(2 to 6 clusters: 3 is the largest number of clusters that are all separated from each other, overlap 0.13.)
     >>> probi.choose_k(rng.normal(size=(600, 2)), range(2, 7), random_state=0).recommended is None
     True
     """
@@ -182,7 +193,7 @@ def choose_k(
     seed = seed_of(random_state)
     progress = Progress(on_progress)
     results = [solve_quietly(source, SolveOptions(k, n_init, random_state=seed, progress=progress)) for k in ks]
-    return compare(source, results, seed)
+    return compare(source, results, seed, n_worlds)
 
 
 def _numbers(n_clusters: Any) -> list[int]:
@@ -199,19 +210,35 @@ def compare(
     source: Nodes | Summarized,
     results: Sequence[Result],
     seed: int,
+    n_worlds: int = N_WORLDS,
     on_result: Callable[[int], None] = lambda number: None,
 ) -> KChoice:
     """Compare solutions of one source by increasing number of clusters; ``on_result`` is called with each number."""
     nodes = _some_nodes(source, seed)
-    overlaps, silhouettes = [], []
+    varied = nodes if isinstance(source, Nodes) else source  # a summary has the error of its sample, too
+    overlaps, silhouettes, stabilities = [], [], []
     for number, result in enumerate(results):
         on_result(number)
         nearest = two_nearest(nodes, result.centers)
         overlaps.append(overlap(nodes, result.centers, nearest))
         silhouettes.append(silhouette(nodes, nearest))
+        stabilities.append(_rand_index(varied, result, n_worlds, seed))
     ks = np.array([len(result.centers) for result in results], np.int32)
     recommended, reason = recommend(ks, np.array(overlaps))
-    return KChoice(ks, list(results), np.array(overlaps), np.array(silhouettes), recommended, reason)
+    return KChoice(
+        n_clusters=ks,
+        results=list(results),
+        overlap=np.array(overlaps),
+        silhouette=np.array(silhouettes),
+        stability=np.array(stabilities),
+        recommended=recommended,
+        reason=reason,
+    )
+
+
+def _rand_index(source: Nodes | Summarized, result: Result, n_worlds: int, seed: int) -> float:
+    k = len(result.centers)
+    return math.nan if k == 1 else stability(source, k, n_worlds, seed, centers=result.centers).rand_index
 
 
 def _some_nodes(source: Nodes | Summarized, seed: int) -> Nodes:

@@ -65,6 +65,7 @@ def test_planted_outliers_are_found(kind):
     assert_allclose(result.clusters.cost.sum(), result.cost, rtol=1e-12)
     assert (np.diff(result.clusters.mass) <= 0).all()
     assert result.lower_bound == 0.0
+    assert not is_out[result.representatives.index].any()
 
 
 def test_a_distance_instead_of_a_share():

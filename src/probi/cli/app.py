@@ -3,35 +3,19 @@
 import signal
 import sys
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from probi import __version__
+from probi.cli.imports import block_unused
 from probi.errors import ProbiError, StoppedError
 
 # In the order of the help. Each is a function of the same name in the module of the same name in probi.cli.commands.
 COMMANDS = ("cluster", "summarize", "merge", "solve", "assign", "evaluate", "info", "check", "convert", "demo")
 
-# pyarrow imports pandas if it is installed, and Numba SciPy's BLAS and coverage: half a second for nothing, since no
-# command uses them. The engines do.
-UNUSED_PACKAGES = ("pandas", "scipy", "coverage")
-
 # Exit code of typer for Ctrl-C.
 INTERRUPTED = 130
-
-
-class _BlockedImports:
-    """Finder of modules that makes imports of unused packages fail as if they were not installed.
-
-    A None in sys.modules would not do: pyarrow, compiled by Cython, takes it for the module.
-    """
-
-    @staticmethod
-    def find_spec(name: str, *_: Any) -> None:
-        """Find a module."""
-        if name in UNUSED_PACKAGES:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
 def _show_version(wanted: bool) -> None:
@@ -72,7 +56,7 @@ def main() -> int:
     """Run the command line, and return the exit code; errors are reported in a sentence, not as a traceback."""
     arguments = sys.argv[1:]
     if not any(argument.startswith("--engine") for argument in arguments):
-        sys.meta_path.insert(0, _BlockedImports)
+        block_unused()
     # Handled like Ctrl-C, so that the last line says that the run was stopped.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     code = run(arguments)

@@ -16,6 +16,7 @@ from probi._notes import counted, rounded
 from probi._system import peak_megabytes, versions
 from probi.choosing import KChoice, compare
 from probi.cli.console import Console, Interrupts, print_json, print_table
+from probi.cli.imports import allow
 from probi.errors import InputError, StoppedError
 from probi.io.node_assembler import MAX_LISTED, Batch, Counts, by_kind, check_left_out
 from probi.io.options import Options, check_like_run, like_run
@@ -249,12 +250,13 @@ def compare_all(console: Console, summary: Summary, results: list[Result], seed:
     """Compare solutions for several numbers of clusters; None if there is only one."""
     if len(results) == 1:
         return None
+    allow("scipy")  # which matches clusters of possible worlds
     with console.progress("Comparing") as bar:
 
         def show(i: int) -> None:
             bar.say(f"k = {len(results[i].centers)}", i / len(results))
 
-        return compare(summary, results, seed, show)
+        return compare(summary, results, seed, on_result=show)
 
 
 def assign_reader(

@@ -129,7 +129,8 @@ def _without_least(nodes: Nodes, centers: Floats, options: SolveOptions) -> Floa
 
 def trimmed_result(nodes: Nodes, centers: Floats, n_iter: int, options: SolveOptions) -> Result:
     """Result for centers, with the outliers that belong to them."""
-    result = make_result(_rest(nodes, centers, options), centers, n_iter, keep_order=options.init is not None)
+    rest = _rest(nodes, centers, options)
+    result = make_result(rest, centers, n_iter, keep_order=options.init is not None)
     of_nodes = excess(nodes, result.centers)
     limit = threshold(nodes, of_nodes, options)
     is_out: Array = of_nodes > limit
@@ -143,4 +144,4 @@ def trimmed_result(nodes: Nodes, centers: Floats, n_iter: int, options: SolveOpt
         n_distinct=int(np.count_nonzero(count)),
         outlier_distance=limit,
         outlier_mass=math.fsum(nodes.mass[is_out]),
-    )
+    ).of_source(rest)

@@ -269,6 +269,7 @@ def test_several_numbers_of_clusters_from_one_summary(path, tmp_path, capsys):
     assert values["recommended"] == choice.recommended
     assert values["reason"] == choice.reason
     assert [solution["overlap"] for solution in values["solutions"]] == choice.overlap.tolist()
+    assert [solution["stability"] for solution in values["solutions"]] == choice.stability.tolist()
     assert [solution["silhouette"] for solution in values["solutions"]] == choice.silhouette.tolist()
     which, k = ("largest", 5) if choice.recommended is None else ("recommended", choice.recommended)
     said = f"{choice.reason}\nDetails are for the {which} k, {k}; for another, run again with only that -k.\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, Self
 
@@ -431,6 +431,82 @@ class Nodes:
 
         roles = {"features": features, "id": id, "probability": probability, "weight": weight, "group_size": group_size}
         return cls(*arrays_of(table, layout, probabilities, missing, gather, **roles))
+
+    @classmethod
+    def from_xarray(
+        cls,
+        obj: Any,
+        node: str | Sequence[str],
+        realization: str | Sequence[str] | Literal[False] | None = None,
+        features: str | Sequence[str] | None = None,
+        *,
+        weights: Any = None,
+        scale: Mapping[str, float] | None = None,
+        missing: str = "error",
+    ) -> Self:
+        """Nodes from a DataArray or Dataset of xarray, such as an ensemble forecast.
+
+        Each dimension has a role: those of ``node`` tell nodes apart, the realization dimension counts members or
+        draws, and all others are features, as are several variables.
+
+        Parameters
+        ----------
+        obj : DataArray or Dataset
+            Of numbers. It is loaded into memory; ``ds.probi.cluster`` of :mod:`probi.xarray` reads chunk by chunk.
+        node : str or sequence of str
+            Dimensions of the nodes: ``("latitude", "longitude")`` for places, ``"number"`` for the members.
+        realization : str, sequence of str or False, default=None
+            Dimensions of the realizations. None: that of the coordinate with the standard name "realization", else one
+            called realization, number, member, ensemble, ens, mem, sample or draw (with chain); none if such a
+            dimension is the node. False: none, values are certain.
+        features : str or sequence of str, default=None
+            Variables of a Dataset. None: all numbers that have the dimensions of the nodes.
+        weights : "cos_latitude" or DataArray, default=None
+            Weights of nodes. "cos_latitude" is the area of the cells of a grid; where latitude is a feature, each is
+            multiplied by the root of it instead, so that squared distances are means over the area.
+        scale : mapping of str to float, default=None
+            Divisor of each variable, which variables of different units need.
+        missing : {"error", "absent"}, default="error"
+            How to treat realizations with NaN in some features; "absent" leaves them out with their probability.
+
+        Returns
+        -------
+        Nodes
+            In C order of the dimensions of ``node``, with their coordinates as ids. A missing member, with NaN in all
+            features, lowers the probability of its node; a node without any is left out, and so is a feature that is
+            NaN everywhere.
+
+        Raises
+        ------
+        InputError
+            If the realization dimension is not known or ambiguous, if units differ, or if coordinates repeat; the
+            message says what to write.
+
+        See Also
+        --------
+        from_draws : Posterior draws of ArviZ.
+
+        Examples
+        --------
+        Five members of a forecast with three steps at four places; one member is missing at the first place:
+
+        >>> import numpy as np
+        >>> import probi
+        >>> import xarray as xr
+        >>> values = np.random.default_rng(0).normal(size=(5, 3, 4))
+        >>> values[0, :, 0] = np.nan
+        >>> coords = {"station": ["Bonn", "Köln", "Aachen", "Trier"]}
+        >>> forecast = xr.DataArray(values, coords, dims=("number", "step", "station"))
+        >>> nodes = probi.Nodes.from_xarray(forecast, node="station")
+        >>> nodes
+        Nodes(4 nodes, 19 realizations (4 to 5 per node), 3 features, float64, mass 3.8)
+        >>> nodes.ids
+        array(['Bonn', 'Köln', 'Aachen', 'Trier'], dtype=object)
+        """
+        from probi.inputs.fields import Field
+
+        field = Field(obj, node, realization, features, weights, scale, missing)
+        return cls.concat([cls(*block.arrays) for block in field.blocks(in_order=True)])
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:

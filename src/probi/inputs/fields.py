@@ -1,0 +1,447 @@
+"""Labeled arrays of xarray as nodes, block by block, and values per cluster back on the dimensions of the features."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from probi import _notes
+from probi._types import Array, Floats, Mask
+from probi.errors import InputError, InputWarning
+from probi.inputs.dimensions import Names, check_labeled, choose_roles, written
+from probi.validation import check_choice
+
+# Values of a block: enough to read at full speed, few enough that some blocks are in memory at once. A chunk of the
+# file that is larger is read as a whole, up to the second number; a yet larger one is read several times.
+BLOCK_BYTES, MAX_BLOCK_BYTES = 1 << 25, 1 << 27
+
+MISSING = ("error", "absent")
+LATITUDES = ("latitude", "lat")
+
+# Weights of a grid by the area of its cells.
+COS_LATITUDE = "cos_latitude"
+
+
+class Block(NamedTuple):
+    """Some nodes: their places along each dimension of the nodes, and the arrays of those that have a realization."""
+
+    slices: dict[str, slice]
+    present: Mask  # of all nodes at these places, in C order
+    points: Array
+    probabilities: Array | None
+    offsets: Array
+    weights: Array | None
+    ids: Array | None
+
+    @property
+    def arrays(self) -> tuple[Array, Array | None, Array, Array | None, Array | None]:
+        """Arguments of :class:`probi.Nodes`."""
+        return self[2:]
+
+
+class Columns(NamedTuple):
+    """Features of one variable: a column for each place along its own dimensions."""
+
+    name: str
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    start: int
+
+    @property
+    def stop(self) -> int:
+        """End of its columns."""
+        return self.start + math.prod(self.shape)
+
+
+class Field:
+    """Labeled arrays with a role for each dimension.
+
+    A block has whole nodes: all realizations and features of a box along the dimensions of the nodes. Blocks end where
+    chunks of the data end, so that each chunk is read once, if blocks of that kind are not too large.
+
+    Parameters
+    ----------
+    obj : DataArray or Dataset
+    node, realization, features, weights, scale, missing
+        As in :meth:`probi.Nodes.from_xarray`.
+    strict : bool, default=True
+        Whether to warn of variables that are left out.
+    """
+
+    def __init__(
+        self,
+        obj: Any,
+        node: Names,
+        realization: Names | Literal[False] | None = None,
+        features: Names | None = None,
+        weights: Any = None,
+        scale: Mapping[str, float] | None = None,
+        missing: str = "error",
+        strict: bool = True,
+    ) -> None:
+        check_choice("missing", missing, MISSING)
+        dataset = as_dataset(obj)
+        self.roles = choose_roles(dataset, node, realization, features, strict)
+        self.dataset = dataset[list(self.roles.variables)]
+        self.missing = missing
+        self.columns = _columns(self.dataset, self.roles.node, self.roles.realization)
+        self.shape: tuple[int, ...] = tuple(self.dataset.sizes[name] for name in self.roles.node)
+        self.n_realizations: int = math.prod(self.dataset.sizes[name] for name in self.roles.realization)
+        self.n_columns = self.columns[-1].stop
+        self.dtype: np.dtype[Any] = _dtype(self.dataset)
+        self._coordinates = _coordinates(self.dataset, self.roles.node)
+        self._weights, self._factors = self._weighted(weights)
+        self._scale(scale)
+        # Columns that have a value: known when the first of them are read.
+        self._kept: Mask | None = None
+
+    # -- what it is -------------------------------------------------------------------------------------------------
+
+    @property
+    def n_nodes(self) -> int:
+        """Places of nodes, also of those without any realization."""
+        return math.prod(self.shape)
+
+    @property
+    def n_bytes(self) -> int:
+        """Size of all points in memory."""
+        return self.n_nodes * self.n_realizations * self.n_columns * self.dtype.itemsize
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether coordinates of points are not the values of the variables."""
+        return self._factors is not None
+
+    def _weighted(self, weights: Any) -> tuple[Any, Floats | None]:
+        """Weights of nodes as a DataArray, and factors of features, or None."""
+        if weights is None:
+            return None, None
+        nodes = set(self.roles.node)
+        if not isinstance(weights, str):
+            if not set(getattr(weights, "dims", ("",))) <= nodes:
+                raise InputError(f"weights must be a DataArray along {written(self.roles.node)}, or {COS_LATITUDE!r}.")
+            return weights, None
+        check_choice("weights", weights, (COS_LATITUDE,))
+        latitude = _latitude(self.dataset)
+        # Not negative at a pole, where rounding may make it so.
+        cosine = np.abs(np.cos(np.deg2rad(latitude.astype(np.float64))))
+        if set(latitude.dims) <= nodes:
+            return cosine, None
+        factors = np.ones(self.n_columns)
+        for part in self.columns:
+            if set(latitude.dims) <= set(part.dims):
+                sizes = {name: self.dataset.sizes[name] for name in part.dims if name not in latitude.dims}
+                # A squared distance is a sum over cells: its root of the area of each, then, is the factor.
+                root = np.sqrt(np.maximum(cosine, 1e-16)).expand_dims(sizes).transpose(*part.dims)
+                factors[part.start : part.stop] = root.to_numpy().reshape(-1)
+        return None, factors
+
+    def _scale(self, scale: Mapping[str, float] | None) -> None:
+        names = [part.name for part in self.columns]
+        divisors = check_scale(names, [self.dataset[name].attrs.get("units") for name in names], scale)
+        if divisors is None:
+            return
+        factors = np.ones(self.n_columns) if self._factors is None else self._factors
+        for part, divisor in zip(self.columns, divisors, strict=True):
+            factors[part.start : part.stop] /= divisor
+        self._factors = factors
+
+    # -- blocks -----------------------------------------------------------------------------------------------------
+
+    def blocks(self, in_order: bool = False) -> Iterator[Block]:
+        """Blocks of nodes, those with any node that has a realization.
+
+        With ``in_order`` nodes are in C order of their dimensions, else in the order of the chunks.
+        """
+        some = False
+        for slices in self.boxes(in_order):
+            block = self.read(slices)
+            if block.present.any():
+                some = True
+                yield block
+        if not some:
+            raise InputError("All values are NaN: no node has a realization.")
+
+    def boxes(self, in_order: bool = False) -> list[dict[str, slice]]:
+        """Slices along the dimensions of the nodes, of each block."""
+        per_node = self.n_realizations * self.n_columns * self.dtype.itemsize
+        if in_order:
+            per_row, chunks = per_node * math.prod(self.shape[1:]), self._chunks()
+            borders = _borders(self.shape[:1], chunks[:1], per_row) + [[0, size] for size in self.shape[1:]]
+        else:
+            borders = _borders(self.shape, self._chunks(), per_node)
+        ranges = [list(itertools.pairwise(dim)) for dim in borders]
+        return [
+            {name: slice(*range_) for name, range_ in zip(self.roles.node, box, strict=True)}
+            for box in itertools.product(*ranges)
+        ]
+
+    def _chunks(self) -> list[int]:
+        """Sizes of the chunks of the largest variable along the dimensions of the nodes; 1 without chunks."""
+        largest = max(self.columns, key=lambda part: part.stop - part.start).name
+        variable = self.dataset[largest]
+        # What was loaded still says how it was stored.
+        is_loaded = getattr(variable.variable, "_in_memory", False)
+        in_file = {} if is_loaded else variable.encoding.get("preferred_chunks") or {}
+        by_dask = {name: max(sizes) for name, sizes in variable.chunksizes.items()}
+        return [int(by_dask.get(name) or in_file.get(name) or 1) for name in self.roles.node]
+
+    def read(self, slices: dict[str, slice]) -> Block:
+        """Read the nodes in a box."""
+        values = self._values(slices)
+        present: Mask = np.ones(len(values), np.bool_)
+        weights, ids = self._node_weights(slices), self._ids(slices)
+        n, m, d = values.shape
+        if not np.isnan(values.max()):  # also propagates NaN, without an array of its own
+            self._keep(np.ones(d, np.bool_))
+            return Block(slices, present, values.reshape(n * m, d), None, np.arange(n + 1) * m, weights, ids)
+        gone = self._find_missing(values, slices)
+        present = np.asarray(~gone.all(axis=1))
+        counts = (~gone).sum(axis=1)[present]
+        points = values[~gone][:, self._kept]  # realizations in order, of present nodes alone
+        return Block(
+            slices,
+            present,
+            points,
+            np.full(len(points), 1.0 / m, self.dtype),
+            np.concatenate([[0], np.cumsum(counts)]),
+            None if weights is None else weights[present],
+            None if ids is None else ids[present],
+        )
+
+    def _values(self, slices: dict[str, slice]) -> Array:
+        """Values of a box, (n, m, d), in one dtype, scaled."""
+        loaded = self.dataset.isel(slices).compute()
+        n, m = math.prod(loaded.sizes[name] for name in self.roles.node), self.n_realizations
+        out = None
+        for part in self.columns:
+            variable = loaded[part.name]
+            lacking = {name: loaded.sizes[name] for name in self.roles.realization if name not in variable.dims}
+            if lacking:  # the same for all realizations
+                variable = variable.expand_dims(lacking)
+            order = (*self.roles.node, *self.roles.realization, *part.dims)
+            values = variable.transpose(*order).to_numpy().reshape(n, m, part.stop - part.start)
+            if len(self.columns) == 1:
+                out = np.ascontiguousarray(values, self.dtype)
+                break
+            out = np.empty((n, m, self.n_columns), self.dtype) if out is None else out
+            out[:, :, part.start : part.stop] = values
+        assert out is not None
+        if self._factors is not None:
+            out = out * self._factors.astype(self.dtype)
+        return out
+
+    def _find_missing(self, values: Array, slices: dict[str, slice]) -> Mask:
+        """Which realizations are missing, (n, m); features without any value at all are left out, here and later."""
+        nan = np.isnan(values)
+        gone = np.asarray(nan.all(axis=2))
+        if gone.all():
+            return gone
+        self._keep(np.asarray(~nan.all(axis=(0, 1))))
+        partly = np.asarray(nan[:, :, self._kept].any(axis=2))
+        wrong = np.argwhere(partly & ~gone)
+        if len(wrong) and self.missing == "error":
+            node, realization = wrong[0]
+            raise InputError(
+                f"Realization {realization} of node {self._name(slices, node)} has values for some features and NaN "
+                "for others. Fill them in, or write missing='absent' to leave out such realizations."
+            )
+        return partly
+
+    def _keep(self, kept: Mask) -> None:
+        """Remember which columns have values; later blocks must have the same."""
+        if self._kept is None:
+            self._kept = kept
+        elif (kept & ~self._kept).any():
+            column = int(np.flatnonzero(kept & ~self._kept)[0])
+            name = next(part.name for part in self.columns if part.start <= column < part.stop)
+            raise InputError(
+                f"A feature of {name!r} is NaN for the first nodes, but not for later ones: leave out the feature, or "
+                "the nodes that lack it."
+            )
+
+    # -- coordinates ------------------------------------------------------------------------------------------------
+
+    def _ids(self, slices: dict[str, slice]) -> Array | None:
+        if not any(name in self.dataset.coords for name in self.roles.node):
+            return None
+        parts = [self._coordinates[name][slices[name]] for name in self.roles.node]
+        if len(parts) == 1:
+            return parts[0]
+        shape = tuple(map(len, parts))
+        out = np.empty(
+            math.prod(shape), [(name, part.dtype) for name, part in zip(self.roles.node, parts, strict=True)]
+        )
+        for axis, (name, part) in enumerate(zip(self.roles.node, parts, strict=True)):
+            along = part.reshape([-1 if other == axis else 1 for other in range(len(shape))])
+            out[name] = np.broadcast_to(along, shape).reshape(-1)
+        return out
+
+    def _node_weights(self, slices: dict[str, slice]) -> Array | None:
+        if self._weights is None:
+            return None
+        some = self._weights.isel({name: slices[name] for name in self._weights.dims})
+        sizes = {name: slices[name].stop - slices[name].start for name in self.roles.node if name not in some.dims}
+        values: Array = some.expand_dims(sizes).transpose(*self.roles.node).to_numpy()
+        return values.reshape(-1)
+
+    def _name(self, slices: dict[str, slice], node: int) -> str:
+        """Coordinates of a node in a box, for messages."""
+        sizes = [slices[name].stop - slices[name].start for name in self.roles.node]
+        places = np.unravel_index(node, sizes)
+        return ", ".join(
+            f"{name}={self._coordinates[name][slices[name].start + place]}"
+            for name, place in zip(self.roles.node, places, strict=True)
+        )
+
+    # -- back -------------------------------------------------------------------------------------------------------
+
+    def unstack(self, centers: Array) -> dict[str, tuple[tuple[str, ...], Array]]:
+        """Centers (k, n_features) by variable, in its own units: its feature dimensions and an array (k, ...).
+
+        What is NaN everywhere in the data is NaN in the centers.
+        """
+        kept = np.ones(self.n_columns, np.bool_) if self._kept is None else self._kept
+        whole = np.full((len(centers), self.n_columns), np.nan)
+        whole[:, kept] = centers
+        if self._factors is not None:
+            whole /= self._factors
+        return {
+            part.name: (part.dims, whole[:, part.start : part.stop].reshape(len(centers), *part.shape))
+            for part in self.columns
+        }
+
+
+def as_dataset(obj: Any, name: str = "value") -> Any:
+    """A Dataset of a DataArray; a Dataset as it is."""
+    check_labeled(obj)
+    if hasattr(obj, "data_vars"):
+        return obj
+    own = obj.name is not None and obj.name not in obj.coords and obj.name not in obj.dims
+    return obj.to_dataset(name=obj.name if own else name)
+
+
+def check_scale(names: Sequence[str], units: Sequence[Any], scale: Mapping[str, float] | None) -> list[float] | None:
+    """Divisors of features by name; without them, features of different units are an error."""
+    if scale is None:
+        given = {str(unit) for unit in units if unit is not None}
+        if len(given) > 1:
+            said = ", ".join(f"{name} ({unit or 'no unit'})" for name, unit in zip(names, units, strict=True))
+            example = ", ".join(f"{name!r}: ..." for name in names)
+            raise InputError(
+                f"Features have different units: {said}. Write scale={{{example}}} with a difference of each that "
+                "counts as much as one of the others, or select features of one unit."
+            )
+        return None
+    if not set(scale) <= set(names):
+        raise InputError(f"scale must give a number for features by name, among {', '.join(map(repr, names))}.")
+    divisors = [float(scale.get(name, 1.0)) for name in names]
+    if not all(math.isfinite(value) and value > 0.0 for value in divisors):
+        raise InputError("Scales must be positive numbers.")
+    return divisors
+
+
+def _columns(dataset: Any, node: tuple[str, ...], realization: tuple[str, ...]) -> list[Columns]:
+    columns, start = [], 0
+    for name, variable in dataset.data_vars.items():
+        dims = tuple(dim for dim in variable.dims if dim not in node and dim not in realization)
+        columns.append(Columns(name, dims, tuple(dataset.sizes[dim] for dim in dims), start))
+        start = columns[-1].stop
+        if columns[-1].stop == columns[-1].start:
+            raise InputError(f"Variable {name!r} has no features: one of its dimensions {dims} has size 0.")
+    return columns
+
+
+def _dtype(dataset: Any) -> np.dtype[Any]:
+    """float32 if all variables are, else float64."""
+    small = all(variable.dtype.kind == "f" and variable.dtype.itemsize <= 4 for variable in dataset.data_vars.values())
+    return np.dtype(np.float32 if small else np.float64)
+
+
+def _borders(shape: Sequence[int], chunks: Sequence[int], per_node: int) -> list[list[int]]:
+    """Borders of blocks along each dimension: at chunks, several in a block, or within one that is too large."""
+    steps = [min(chunk, size) for chunk, size in zip(chunks, shape, strict=True)]
+    n_bytes = per_node * math.prod(steps)
+    if n_bytes > MAX_BLOCK_BYTES:
+        n_times = 1
+        for axis, step in enumerate(steps):  # rows of a chunk first: they are contiguous in it
+            steps[axis] = max(1, step * MAX_BLOCK_BYTES // n_bytes)
+            n_times *= -(-step // steps[axis])
+            n_bytes = n_bytes // step * steps[axis]
+            if n_bytes <= MAX_BLOCK_BYTES:
+                break
+        if n_times > 1:
+            _notes.warn(
+                "A chunk holds more nodes than fit in memory with all their realizations, so each chunk is read "
+                f"{n_times} times. Store the data in chunks that are whole along the realizations and features, and "
+                "shorter along the nodes.",
+                InputWarning,
+            )
+    for axis in reversed(range(len(steps))):
+        several = max(1, BLOCK_BYTES // max(1, n_bytes))
+        grown = min(shape[axis], steps[axis] * several)
+        n_bytes = n_bytes // steps[axis] * grown
+        steps[axis] = grown
+        if grown < shape[axis]:
+            break
+    return [[*range(0, size, step), size] for size, step in zip(shape, steps, strict=True)]
+
+
+def _latitude(dataset: Any) -> Any:
+    """The coordinate of the latitude, by its standard name, its units or its name."""
+    by_standard_name = [c for c in dataset.coords.values() if c.attrs.get("standard_name") == "latitude"]
+    by_units = [c for c in dataset.coords.values() if str(c.attrs.get("units", "")).startswith("degrees_n")]
+    by_name = [c for name, c in dataset.coords.items() if str(name).lower() in LATITUDES]
+    found = by_standard_name or by_units or by_name
+    if not found or not found[0].dims:
+        raise InputError(
+            f"weights={COS_LATITUDE!r} needs a coordinate called latitude or lat, or one with that standard name."
+        )
+    return found[0]
+
+
+def _coordinates(dataset: Any, node: tuple[str, ...]) -> dict[str, Array]:
+    """Coordinate of each dimension of the nodes, as ids; positions where there is none."""
+    found = {}
+    for name in node:
+        index = dataset.indexes.get(name)
+        if index is None:
+            found[name] = np.arange(dataset.sizes[name])
+            continue
+        if not index.is_unique:
+            twice = index[index.duplicated()][0]
+            raise InputError(
+                f"Coordinate {name!r} has {twice} more than once, so nodes would share an id. Write "
+                f"obj.drop_duplicates({name!r}), or obj.drop_vars({name!r}) to number the nodes."
+            )
+        sorted_ = index.is_monotonic_increasing or index.is_monotonic_decreasing
+        if len(node) > 1 and index.dtype.kind in "fiu" and not sorted_:
+            _notes.warn(
+                f"Coordinate {name!r} is not sorted, so results cannot be drawn as a map. Write "
+                f"obj.sortby({name!r}) first.",
+                InputWarning,
+            )
+        found[name] = _as_ids(index)
+    return found
+
+
+def _as_ids(index: Any) -> Array:
+    """Values of an index: numbers, dates and text as they are, several levels as fields, other objects as text."""
+    if getattr(index, "nlevels", 1) > 1:
+        levels = [_as_ids(index.get_level_values(i)) for i in range(index.nlevels)]
+        names = [str(name) if name is not None else f"level_{i}" for i, name in enumerate(index.names)]
+        out = np.empty(len(index), [(name, level.dtype) for name, level in zip(names, levels, strict=True)])
+        for name, level in zip(names, levels, strict=True):
+            out[name] = level
+        return out
+    values = index.to_numpy()
+    if values.dtype.kind in "fiubMU":
+        return np.asarray(values)
+    if values.dtype.kind == "m":
+        return np.asarray(values).astype(str)
+    texts = [v if isinstance(v, str) else v.isoformat() if hasattr(v, "isoformat") else str(v) for v in values]
+    return np.array(texts, dtype=object)

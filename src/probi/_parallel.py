@@ -325,13 +325,15 @@ class StoppedWaitingError(Exception):
     """Stopped while waiting for the next item."""
 
 
-def prefetched(items: Iterable[T], is_stopped: Callable[[], bool] = lambda: False) -> Iterator[T]:
+def prefetched(items: Iterable[T], is_stopped: Callable[[], bool] = lambda: False, ahead: int = AHEAD) -> Iterator[T]:
     """Yield the same items, prefetched on a thread; an exception there is raised here, after the items before it.
+
+    At most ``ahead`` items wait, and one more is in the making.
 
     Raises StoppedWaitingError if ``is_stopped`` returns True while waiting for the next item. The thread ends with the
     items, or when this generator is closed; one that waits for a silent pipe is abandoned.
     """
-    ready: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(AHEAD)
+    ready: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(ahead)
     stop = threading.Event()
 
     def put(item: Any, error: BaseException | None = None) -> bool:

@@ -17,7 +17,7 @@ from probi.validation import check_choice
 
 # Values of a block: enough to read at full speed, few enough that some blocks are in memory at once. A chunk of the
 # file that is larger is read as a whole, up to the second number; a yet larger one is read several times.
-BLOCK_BYTES, MAX_BLOCK_BYTES = 1 << 25, 1 << 27
+BLOCK_BYTES, MAX_BLOCK_BYTES = 1 << 23, 1 << 26
 
 MISSING = ("error", "absent")
 LATITUDES = ("latitude", "lat")

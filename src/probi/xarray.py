@@ -1,0 +1,382 @@
+"""The accessor ``probi`` of xarray: ``import probi.xarray`` adds it to every DataArray and Dataset.
+
+>>> import numpy as np
+>>> import probi.xarray
+>>> import xarray as xr
+>>> rng = np.random.default_rng(0)
+>>> climate = np.where(np.arange(30) < 20, 5.0, 25.0)  # of each place: cold, then warm
+>>> forecast = xr.DataArray(
+...     climate + rng.normal(size=(11, 30)), dims=("number", "place"), name="t2m", attrs={"units": "degC"}
+... )
+>>> result = forecast.probi.cluster(2, node="place", random_state=0)
+>>> result.t2m.round(0)
+<xarray.DataArray 't2m' (cluster: 2)> ...
+array([ 5., 25.])
+...
+>>> result.label.values
+array([0, 0, ..., 1, 1], dtype=int32)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from probi import __version__
+from probi._notes import counted
+from probi._parallel import prefetched
+from probi._types import Array, Floats, Labels
+from probi.errors import InputError, MissingExtraError
+from probi.inputs.dimensions import find_realization
+from probi.inputs.fields import Block, Field, as_dataset
+from probi.medians import one_medians
+from probi.nodes import Nodes
+from probi.objective import expected_distances, two_nearest
+from probi.solver.result import Result
+from probi.solver.solve import solve
+from probi.summary import Summary
+from probi.validation import check_count, seed_of
+
+try:
+    import xarray as xr
+except ImportError as error:
+    raise MissingExtraError("xarray is not installed: pip install xarray") from error
+
+__all__ = ["ProbiAccessor"]
+
+# Data of at most this size is clustered as a whole, more through a summary.
+WHOLE_BYTES = 1 << 27
+
+
+@xr.register_dataarray_accessor("probi")
+@xr.register_dataset_accessor("probi")
+class ProbiAccessor:
+    """Clustering of labeled arrays, as ``ds.probi``.
+
+    Parameters
+    ----------
+    obj : DataArray or Dataset
+        What is clustered.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import probi.xarray
+    >>> import xarray as xr
+    >>> members = xr.DataArray(np.random.default_rng(0).normal(size=(11, 4, 5)), dims=("number", "y", "x"))
+    >>> members.probi.cluster(3, node=("y", "x"), random_state=0).membership.shape
+    (4, 5, 3)
+    """
+
+    def __init__(self, obj: Any) -> None:
+        self._obj = obj
+
+    def cluster(
+        self,
+        n_clusters: int,
+        node: str | Sequence[str],
+        realization: str | Sequence[str] | Literal[False] | None = None,
+        features: str | Sequence[str] | None = None,
+        *,
+        weights: Any = None,
+        scale: Mapping[str, float] | None = None,
+        missing: str = "error",
+        random_state: Any = None,
+        **options: Any,
+    ) -> Any:
+        """Cluster nodes, such as the places of an ensemble forecast.
+
+        Data above 128 MB is streamed: chunk by chunk it is read twice, once into a :class:`probi.Summary`, once to
+        label the nodes. Blocks follow the chunks of Dask or of the file, so each chunk is read once per pass if it is
+        short along the nodes.
+
+        Parameters
+        ----------
+        n_clusters : int
+            Number of clusters.
+        node, realization, features, weights, scale, missing
+            As in :meth:`probi.Nodes.from_xarray`.
+        random_state : None, int, Generator or RandomState, default=None
+            The same seed gives the same result, for one set of chunks.
+        **options
+            Of :func:`probi.solve`, such as ``n_init``.
+
+        Returns
+        -------
+        Dataset
+            On the coordinates of the nodes: ``label`` and ``distance``, the expected distance to the center of the
+            label, and ``membership``, the probability that a realization is nearest to each center. With the dimension
+            ``cluster``: the centers, under the names of the variables and in their units, and ``mass``. Nodes without
+            any realization have NaN.
+
+        See Also
+        --------
+        scenarios : Cluster the members instead.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import probi.xarray
+        >>> import xarray as xr
+        >>> rng = np.random.default_rng(0)
+        >>> values = np.repeat([0.0, 0.0, 9.0], 4) + rng.normal(size=(5, 12))
+        >>> stations = xr.DataArray(values, dims=("member", "station"), name="snow", attrs={"units": "cm"})
+        >>> result = stations.probi.cluster(2, node="station", random_state=0)
+        >>> result.snow.values.round(1), result.label.values
+        (array([0.1, 9.1]), array([0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1], dtype=int32))
+        """
+        _check_free(self._obj, "cluster")
+        field = Field(self._obj, node, realization, features, weights, scale, missing)
+        run = _Run(field, n_clusters, random_state, options)
+        answers = _Answers(field, n_clusters)
+        for block, nodes in run.batches():
+            answers.add(block, nodes, run.result.centers)
+        result = _skeleton(field).assign_coords(cluster=np.arange(n_clusters))
+        nodes_dims = field.roles.node
+        result["label"] = (nodes_dims, answers.labels(), {"long_name": "cluster with the smallest expected distance"})
+        result["distance"] = (
+            nodes_dims,
+            answers.distances,
+            {"long_name": "expected distance to the center of the cluster", **_unit_of(field)},
+        )
+        result["membership"] = (
+            (*nodes_dims, "cluster"),
+            answers.memberships,
+            {"long_name": "probability that the center of the cluster is the nearest", "units": "1"},
+        )
+        result["mass"] = ("cluster", run.result.clusters.mass, {"long_name": "weight times probability of the nodes"})
+        _add_centers(result, field, run.result.centers, "cluster")
+        return result.assign_attrs(_about(field, run))
+
+    def scenarios(
+        self,
+        n_clusters: int,
+        realization: str | Sequence[str] | None = None,
+        features: str | Sequence[str] | None = None,
+        *,
+        weights: Any = None,
+        scale: Mapping[str, float] | None = None,
+        missing: str = "error",
+        random_state: Any = None,
+        **options: Any,
+    ) -> Any:
+        """Cluster the members of an ensemble: a few scenarios with their probabilities.
+
+        Parameters
+        ----------
+        n_clusters : int
+            Number of scenarios.
+        realization : str or sequence of str, default=None
+            Dimensions of the members, found as in :meth:`probi.Nodes.from_xarray`. All other dimensions are features.
+        features, weights, scale, missing
+            As in :meth:`probi.Nodes.from_xarray`; ``weights="cos_latitude"`` weights the cells of a grid by area.
+        random_state : None, int, Generator or RandomState, default=None
+            The same seed gives the same result.
+        **options
+            Of :func:`probi.solve`, such as ``n_init``.
+
+        Returns
+        -------
+        Dataset
+            With the dimension ``scenario``, the most probable first: ``probability``, ``representative`` (the
+            coordinate of the real member that represents it best, for ``ds.sel``; several variables
+            ``representative_...`` if there are several dimensions of members), and its center, under the names of the
+            variables and in their units. On the members: ``label`` and ``distance`` to the center.
+
+        See Also
+        --------
+        cluster : Cluster places or other nodes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import probi.xarray
+        >>> import xarray as xr
+        >>> rng = np.random.default_rng(0)
+        >>> storm = np.where(np.arange(10) < 7, 0.0, 20.0)[:, None, None]  # three members of ten have a storm
+        >>> coords = {"number": np.arange(100, 110)}
+        >>> gusts = xr.DataArray(storm + rng.normal(size=(10, 3, 4)), coords, dims=("number", "y", "x"), name="gust")
+        >>> result = gusts.probi.scenarios(2, random_state=0)
+        >>> result.probability.values, result.gust.mean(("y", "x")).values.round()
+        (array([0.7, 0.3]), array([ 0., 20.]))
+        >>> gusts.sel(number=result.representative).shape  # the real members
+        (2, 3, 4)
+        """
+        _check_free(self._obj, "scenario")
+        node = find_realization(as_dataset(self._obj), features) if realization is None else realization
+        field = Field(self._obj, node, False, features, weights, scale, missing)
+        if n_clusters > field.n_nodes:
+            raise InputError(f"There are {counted(field.n_nodes, 'member')} for {n_clusters} scenarios: ask for fewer.")
+        run = _Run(field, n_clusters, random_state, options, whole=True)
+        (block, nodes), centers = next(run.batches()), run.result.centers
+        members = np.flatnonzero(block.present)[representatives(nodes, centers)]
+        nearest = two_nearest(nodes, centers)
+        result = _skeleton(field).assign_coords(scenario=np.arange(n_clusters))
+        mass = run.result.clusters.mass
+        result["probability"] = ("scenario", mass / mass.sum(), {"long_name": "share of the members", "units": "1"})
+        for name, coordinate in _coordinates_of(field, members).items():
+            suffix = "" if len(field.roles.node) == 1 else f"_{name}"
+            about = {"long_name": f"{name} of the member that represents the scenario"}
+            result[f"representative{suffix}"] = ("scenario", coordinate, about)
+        _add_centers(result, field, centers, "scenario")
+        labels = np.full(field.n_nodes, np.nan)
+        distances = labels.copy()
+        labels[block.present], distances[block.present] = nearest.labels, nearest.distances
+        result["label"] = (field.roles.node, _as_labels(labels.reshape(field.shape)), {"long_name": "scenario"})
+        result["distance"] = (
+            field.roles.node,
+            distances.reshape(field.shape),
+            {"long_name": "distance to the center of the scenario", **_unit_of(field)},
+        )
+        return result.assign_attrs(_about(field, run))
+
+
+class _Run:
+    """A field, solved: as a whole, or through a summary."""
+
+    def __init__(
+        self, field: Field, n_clusters: int, random_state: Any, options: Mapping[str, Any], whole: bool = False
+    ) -> None:
+        check_count("n_clusters", n_clusters)
+        self.field, self.seed = field, seed_of(random_state)
+        self._kept: list[tuple[Block, Nodes]] = []
+        self.result: Result
+        if whole or field.n_bytes <= WHOLE_BYTES:
+            self._kept = [self._whole()]
+            self.result = solve(self._kept[0][1], n_clusters, random_state=self.seed, **options)
+        else:
+            summary = Summary(n_clusters, random_state=self.seed)
+            for _, nodes in self.batches():
+                summary.update(nodes)
+            self.result = solve(summary, n_clusters, random_state=self.seed, **options)
+
+    def _whole(self) -> tuple[Block, Nodes]:
+        block = self.field.read({name: slice(0, size) for name, size in zip(*self._box, strict=True)})
+        if not block.present.any():
+            raise InputError("All values are NaN: no node has a realization.")
+        return block, Nodes(*block.arrays)
+
+    @property
+    def _box(self) -> tuple[tuple[str, ...], tuple[int, ...]]:
+        return self.field.roles.node, self.field.shape
+
+    def batches(self) -> Iterator[tuple[Block, Nodes]]:
+        """Blocks and their nodes, one ahead."""
+        if self._kept:
+            yield from self._kept
+            return
+        for block in prefetched(self.field.blocks(), ahead=1):
+            yield block, Nodes(*block.arrays)
+
+
+class _Answers:
+    """What is said of each node, filled block by block; NaN where there is none."""
+
+    def __init__(self, field: Field, n_clusters: int) -> None:
+        self.dims = field.roles.node
+        self._labels = np.full(field.shape, -1, np.int32)
+        self.distances = np.full(field.shape, np.nan, field.dtype)
+        self.memberships = np.full((*field.shape, n_clusters), np.nan, np.float32)
+
+    def add(self, block: Block, nodes: Nodes, centers: Floats) -> None:
+        nearest = two_nearest(nodes, centers)
+        place = tuple(block.slices[name] for name in self.dims)
+        for whole, some in (
+            (self._labels, nearest.labels),
+            (self.distances, nearest.distances),
+            (self.memberships, memberships(nodes, centers)),
+        ):
+            box = whole[place]
+            rows = np.full((len(block.present), *some.shape[1:]), box.flat[0], whole.dtype)
+            rows[block.present] = some
+            whole[place] = rows.reshape(box.shape)
+
+    def labels(self) -> Array:
+        return (
+            _as_labels(np.where(self._labels < 0, np.nan, self._labels)) if (self._labels < 0).any() else self._labels
+        )
+
+
+def _as_labels(labels: Floats) -> Array:
+    """Whole numbers, unless some are missing, as xarray does it."""
+    return labels.astype(np.float32) if np.isnan(labels).any() else labels.astype(np.int32)
+
+
+def memberships(nodes: Nodes, centers: Floats) -> Floats:
+    """Probability that a realization of each node is nearest to each center, (n_nodes, k)."""
+    nearest = expected_distances(Nodes.from_points(nodes.points), centers).argmin(axis=1)
+    owners = np.repeat(np.arange(len(nodes)), np.diff(nodes.offsets))
+    out = np.zeros((len(nodes), len(centers)))
+    np.add.at(out, (owners, nearest), nodes.probabilities)
+    return out / nodes.total_probabilities[:, None]
+
+
+def representatives(nodes: Nodes, centers: Floats) -> Labels:
+    """The node of each cluster whose median serves its cluster best as a center."""
+    labels = two_nearest(nodes, centers).labels
+    medians = one_medians(nodes)[0]
+    best = []
+    for cluster in range(len(centers)):
+        own = np.flatnonzero(labels == cluster)
+        costs = nodes.weights[own] @ expected_distances(nodes.take(own), medians[own])
+        best.append(own[np.argmin(costs)])
+    return np.array(best, np.int32)
+
+
+# -- the Dataset that is returned -------------------------------------------------------------------------------------
+
+
+def _check_free(obj: Any, name: str) -> None:
+    if name in obj.sizes:
+        raise InputError(f"There is a dimension {name!r} already: rename it, for example obj.rename({name}='group').")
+
+
+def _skeleton(field: Field) -> Any:
+    """A Dataset with the coordinates of nodes and features, and without those of realizations."""
+    gone = [name for name in field.roles.realization if name in field.dataset.dims]
+    return xr.Dataset(coords=field.dataset.drop_dims(gone).coords)
+
+
+def _add_centers(result: Any, field: Field, centers: Floats, dim: str) -> None:
+    for name, (dims, values) in field.unstack(centers).items():
+        attrs = {
+            key: value
+            for key, value in field.dataset[name].attrs.items()
+            if key in ("units", "long_name", "standard_name")
+        }
+        free = name if name not in result else f"{name}_center"
+        result[free] = ((dim, *dims), values.astype(field.dtype), attrs)
+
+
+def _coordinates_of(field: Field, index: Array) -> dict[str, Array]:
+    """Coordinates of some nodes along each dimension of the nodes; positions where there are none."""
+    places = np.unravel_index(index, field.shape)
+    return {
+        name: field.dataset.coords[name].to_numpy()[place] if name in field.dataset.coords else place
+        for name, place in zip(field.roles.node, places, strict=True)
+    }
+
+
+def _unit_of(field: Field) -> dict[str, str]:
+    """Units of distances, if all features share them."""
+    units = {field.dataset[name].attrs.get("units") for name in field.roles.variables}
+    only = units.pop() if len(units) == 1 and not field.is_scaled else None
+    return {} if only is None else {"units": str(only)}
+
+
+def _about(field: Field, run: _Run) -> dict[str, Any]:
+    """How it was made, in values that files can hold."""
+    result = run.result
+    return {
+        "title": f"{counted(len(result.centers), 'cluster')} of {field.n_nodes:,} nodes by probabilistic k-median",
+        "source": f"probi {__version__}",
+        "node": ", ".join(field.roles.node),
+        "realization": ", ".join(field.roles.realization) or "none",
+        "features": ", ".join(field.roles.variables),
+        "cost": float(result.cost),
+        "standard_error": float(result.standard_error),
+        "spread_cost": float(result.spread_cost),
+        "random_state": str(run.seed),
+    }

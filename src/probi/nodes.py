@@ -509,6 +509,71 @@ class Nodes:
         return cls.concat([cls(*block.arrays) for block in field.blocks(in_order=True)])
 
     @classmethod
+    def from_draws(
+        cls,
+        obj: Any,
+        var_names: str | Sequence[str] | None = None,
+        *,
+        node: str | Sequence[str],
+        max_realizations: int | None = 500,
+        random_state: Any = 0,
+    ) -> Self:
+        """Nodes from posterior draws: a node is one school, store or subject, and its draws are its realizations.
+
+        Parameters
+        ----------
+        obj : InferenceData, DataTree, Dataset or DataArray
+            Of ArviZ, any version: its group "posterior", or a Dataset with the dimensions chain and draw, or sample.
+        var_names : str or sequence of str, default=None
+            Parameters that are features. None: all that have the dimensions of the nodes; others, such as a global
+            mean, are left out.
+        node : str or sequence of str
+            Dimensions of the nodes, such as ``"school"``.
+        max_realizations : int, default=500
+            Nodes with more draws are thinned, as in :meth:`thin`. None keeps all draws.
+        random_state : None, int, Generator or RandomState, default=0
+            For thinning.
+
+        Returns
+        -------
+        Nodes
+            With the coordinates of ``node`` as ids, and the draws of all chains with equal probabilities.
+
+        See Also
+        --------
+        from_xarray : Other labeled arrays.
+
+        Examples
+        --------
+        The effects of eight schools in a posterior of four chains:
+
+        >>> import numpy as np
+        >>> import probi
+        >>> import xarray as xr
+        >>> rng = np.random.default_rng(0)
+        >>> posterior = xr.Dataset(
+        ...     {
+        ...         "mu": (("chain", "draw"), rng.normal(size=(4, 100))),
+        ...         "theta": (("chain", "draw", "school"), rng.normal(size=(4, 100, 8))),
+        ...     },
+        ...     coords={"school": list("ABCDEFGH")},
+        ... )
+        >>> nodes = probi.Nodes.from_draws(posterior, node="school")
+        >>> nodes
+        Nodes(8 nodes, 3,200 realizations (400 per node), 1 feature, float64, mass 8)
+        """
+        from probi.inputs.draws import of_draws
+
+        key = seed_of(random_state) % 2**64
+        parts: list[Self] = []
+        for block in of_draws(obj, var_names, node).blocks(in_order=True):
+            part = cls(*block.arrays)
+            if max_realizations is not None:
+                part = part._thin(allowed_realizations(max_realizations, None), key, sum(map(len, parts)))[1]
+            parts.append(part)
+        return cls.concat(parts)
+
+    @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
         """Concatenate nodes.
 

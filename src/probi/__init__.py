@@ -7,7 +7,8 @@ Where to begin, with an array ``X`` of shape (n, d), or (n, m, d) for m readings
     summary = probi.Summary(n_clusters=8); summary.update(X)  # a stream, in memory that does not grow; probi.PROBI
     probi.solve(summary, n_clusters=8)                        # what its centers cost, with a standard error
 
-Modules: ``probi.io`` (files), ``probi.geo`` (longitude and latitude), ``probi.report`` (pictures and a report),
+Modules: ``probi.io`` (files), ``probi.geo`` (longitude and latitude), ``probi.impute`` (missing values),
+``probi.report`` (pictures and a report), ``probi.xarray`` (labeled arrays; ``import probi.xarray`` adds ``ds.probi``),
 ``probi.engines`` (Dask and Spark). Each name has a help page of its own: ``help(probi.Nodes)``.
 """
 
@@ -82,5 +83,5 @@ __getattr__, __dir__ = lazy(
         "probi.thinning": ("ThinningBounds",),
         "probi.worlds": ("Outcome", "Stability", "stability"),
     },
-    modules=("engines", "geo", "io", "report"),
+    modules=("engines", "geo", "impute", "io", "report"),
 )

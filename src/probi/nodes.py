@@ -574,6 +574,39 @@ class Nodes:
         return cls.concat(parts)
 
     @classmethod
+    def from_imputations(cls, frames: Any, weights: ArrayLike | None = None, ids: ArrayLike | None = None) -> Self:
+        """Nodes from multiple imputation: a row is a node, and its completed copies are the realizations.
+
+        Parameters
+        ----------
+        frames : list of DataFrame or array-like, ndarray of shape (m, n_rows, n_features), or DataFrame
+            The m completed copies of a table, with the same rows; or mice's long format, with the columns .imp and .id,
+            of which the original table (.imp = 0) is left out.
+        weights, ids : array-like of shape (n_rows,), default=None
+            As in :class:`Nodes`. Without ids: .id, or the index of the DataFrames if it does more than count.
+
+        Returns
+        -------
+        Nodes
+            With m realizations, or one for rows that are the same in all copies, because nothing was missing.
+
+        See Also
+        --------
+        probi.impute.draws : Make the copies.
+
+        Examples
+        --------
+        >>> import probi
+        >>> copies = [[[1.0, 2.0], [3.0, 0.1]], [[1.0, 2.0], [3.0, 0.4]], [[1.0, 2.0], [3.0, 0.2]]]
+        >>> probi.Nodes.from_imputations(copies)
+        Nodes(2 nodes, 4 realizations (1 to 3 per node), 2 features, float64, mass 2)
+        """
+        from probi.inputs.imputations import of_imputations
+
+        points, probabilities, offsets, found = of_imputations(frames)
+        return cls(points, probabilities, offsets, weights, found if ids is None else ids)
+
+    @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
         """Concatenate nodes.
 

@@ -203,15 +203,20 @@ def lonlat_of(points: Array) -> Array:
     return np.stack([np.degrees(np.arctan2(y, x)), np.degrees(np.arctan2(z, np.hypot(x, y)))], axis=-1)
 
 
+def tangents(lon: Array, lat: Array) -> tuple[Array, Array]:
+    """Unit vectors to the east and to the north at locations in degrees, (..., 3) each, unchecked."""
+    lon, lat = np.radians(lon, dtype=np.float64), np.radians(lat, dtype=np.float64)
+    east = np.stack([-np.sin(lon), np.cos(lon), np.zeros_like(lon)], axis=-1)
+    north = np.stack([-np.sin(lat) * np.cos(lon), -np.sin(lat) * np.sin(lon), np.cos(lat)], axis=-1)
+    return east, north
+
+
 def _frame(origin: ArrayLike) -> tuple[Array, Array, Array]:
     """Unit vectors to the east, to the north and upwards, at a location."""
     place = _degrees(origin).astype(np.float64)
     if place.shape != (2,):
         raise InputError(f"origin must be one location (longitude, latitude), got shape {place.shape}.")
-    lon, lat = np.radians(place)
-    east = np.array([-np.sin(lon), np.cos(lon), 0.0])
-    north = np.array([-np.sin(lat) * np.cos(lon), -np.sin(lat) * np.sin(lon), np.cos(lat)])
-    return east, north, on_sphere(*place) / EARTH_RADIUS_KM
+    return *tangents(*place), on_sphere(*place) / EARTH_RADIUS_KM
 
 
 def _degrees(lonlat: ArrayLike) -> Array:

@@ -19,7 +19,7 @@ import numpy as np
 from probi.validation import generator
 from probi._types import Array
 from probi.errors import InputError
-from probi.inputs.imputations import as_numbers
+from probi.inputs.columns import as_numbers
 from probi.validation import as_floats, check_count
 
 __all__ = ["draws"]

@@ -607,6 +607,85 @@ class Nodes:
         return cls(points, probabilities, offsets, weights, found if ids is None else ids)
 
     @classmethod
+    def from_errors(
+        cls,
+        X: Any,
+        sigma: Any = None,
+        correlation: ArrayLike | None = None,
+        *,
+        features: str | Sequence[str] | None = None,
+        scale: Mapping[str, float] | None = None,
+        confidence: float | None = None,
+        n: int | None = None,
+        weights: ArrayLike | None = None,
+        ids: ArrayLike | None = None,
+        random_state: Any = None,
+    ) -> Self:
+        """Nodes from measurements with Gaussian errors: catalogs, and GPS fixes with an accuracy.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_nodes, n_features), table or GeoDataFrame
+            Measured values; a table of pandas, polars or astropy (with units, if it is a QTable); or points of
+            geopandas, in any coordinate reference system.
+        sigma : array-like, str or sequence of str, default=None
+            Standard errors, of shape (n_nodes, n_features), (n_features,), (n_nodes,) or one number; or the columns
+            that have them. None: the columns named as in Gaia (``parallax_error``) or VizieR (``e_parallax``). Of a
+            GeoDataFrame: in meters, one column or one to the east and one to the north.
+        correlation : array-like, default=None
+            Correlations of the errors, (d, d) or (n_nodes, d, d), or for two features (n_nodes,) or one number. None:
+            the columns named as in Gaia (``pmra_pmdec_corr``), and 0 where there is none.
+        features : str or sequence of str, default=None
+            Columns of a table. None: those with an error.
+        scale : mapping of str to float, default=None
+            Divisor of each column of a table, which columns of different units need.
+        confidence : float, default=None
+            Of a GeoDataFrame: ``sigma`` is the radius of a circle that contains the true location with this
+            probability, 0.68 for the accuracy that Android reports. None: it is a standard error.
+        n, weights, ids, random_state
+            As in :meth:`from_gaussian`. Without ids: the index of a DataFrame if it does more than count.
+
+        Returns
+        -------
+        Nodes
+            Of a GeoDataFrame: in kilometers on the sphere, for :func:`probi.geo.from_sphere`.
+
+        See Also
+        --------
+        from_gaussian : From covariances.
+        probi.geo : Longitude and latitude.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> import probi
+        >>> stars = pd.DataFrame(
+        ...     {
+        ...         "pmra": [3.1, -7.4],
+        ...         "pmra_error": [0.1, 0.3],
+        ...         "pmdec": [0.4, 2.2],
+        ...         "pmdec_error": [0.1, 0.2],
+        ...         "pmra_pmdec_corr": [0.0, -0.6],
+        ...     }
+        ... )
+        >>> nodes = probi.Nodes.from_errors(stars, features=["pmra", "pmdec"])
+        >>> nodes
+        Nodes(2 nodes, 10 realizations (5 per node), 2 features, float64, mass 2)
+        >>> nodes.gravity_centers
+        array([[ 3.1,  0.4],
+               [-7.4,  2.2]])
+        """
+        from probi.inputs.measurements import is_geographic, of_errors, of_fixes
+
+        if is_geographic(X):
+            points, probabilities, found = of_fixes(X, sigma, confidence, n, random_state)
+            return cls(*of_dense(points, probabilities), weights, found if ids is None else ids)
+        if confidence is not None:
+            raise InputError("confidence is for a GeoDataFrame: sigma is a standard error otherwise.")
+        means, covariances, found = of_errors(X, sigma, correlation, features, scale)
+        return cls.from_gaussian(means, covariances, n, weights, found if ids is None else ids, random_state)
+
+    @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
         """Concatenate nodes.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from probi._types import Array
 from probi.errors import InputError
+from probi.inputs.columns import as_numbers, column, index_of
 from probi.validation import as_floats
 
 # Columns of the long format of mice, and the number of the original table in it, which has its missing values.
@@ -39,7 +39,7 @@ def _long(frame: Any) -> tuple[Array, Array]:
     names = list(frame.columns)
     if ROW not in names:
         raise InputError(f"There is a column {COPY} but no {ROW}: export the table with complete(imp, 'long').")
-    number, row = _column(frame, COPY), _column(frame, ROW)
+    number, row = column(frame, COPY), column(frame, ROW)
     features = [name for name in names if name not in (COPY, ROW)]
     values = as_numbers(frame, features)
     parts = [(values[number == copy], row[number == copy]) for copy in np.unique(number) if copy != ORIGINAL]
@@ -63,12 +63,12 @@ def _several(frames: Any) -> tuple[Array, Array | None]:
     if not tables:
         raise InputError("frames is empty: give at least one completed copy of the table.")
     names = [list(table.columns) if hasattr(table, "columns") else None for table in tables]
-    arrays = []
+    arrays: list[Array] = []
     for i, table in enumerate(tables):
         if names[i] != names[0]:
             raise InputError(f"Copy {i} has other columns than copy 0: {names[i]} and {names[0]}.")
-        columns = names[i]
-        array = as_floats(table, f"frames[{i}]", 2) if columns is None else as_numbers(table, columns)
+        own = names[i]
+        array = as_floats(table, f"frames[{i}]", 2) if own is None else as_numbers(table, own)
         if array.shape != (arrays or [array])[0].shape:
             raise InputError(f"Copy {i} has shape {array.shape}, but copy 0 has {arrays[0].shape}.")
         arrays.append(array)
@@ -76,31 +76,6 @@ def _several(frames: Any) -> tuple[Array, Array | None]:
     if any(not _same(index, indices[0]) for index in indices):
         raise InputError("The copies have different rows: their index must be the same, in the same order, in all.")
     return np.stack(arrays), indices[0]
-
-
-def as_numbers(table: Any, names: Sequence[Any]) -> Array:
-    """Columns of a table as one array of floats."""
-    columns = [_column(table, name) for name in names]
-    for name, column in zip(names, columns, strict=True):
-        if column.dtype.kind not in "fiub":
-            raise InputError(
-                f"Column {name!r} has dtype {column.dtype}, not numbers: encode it as numbers, or leave it out."
-            )
-    small = all(column.dtype.kind == "f" and column.dtype.itemsize <= 4 for column in columns)
-    return np.stack([column.astype(np.float32 if small else np.float64) for column in columns], axis=1)
-
-
-def index_of(table: Any) -> Array | None:
-    """Index of a table of pandas, unless it counts the rows."""
-    index = getattr(table, "index", None)
-    if index is None or callable(index):
-        return None
-    labels = np.asarray(index)
-    return None if labels.dtype.kind in "iu" and np.array_equal(labels, np.arange(len(labels))) else labels
-
-
-def _column(table: Any, name: Any) -> Array:
-    return np.asarray(table[name])
 
 
 def _same(a: Array | None, b: Array | None) -> bool:

@@ -16,11 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from probi.validation import generator
 from probi._types import Array
 from probi.errors import InputError
 from probi.inputs.columns import as_numbers
-from probi.validation import as_floats, check_count
+from probi.validation import as_floats, check_count, generator
 
 __all__ = ["draws"]
 

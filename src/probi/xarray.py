@@ -211,7 +211,10 @@ class ProbiAccessor:
             raise InputError(f"There are {counted(field.n_nodes, 'member')} for {n_clusters} scenarios: ask for fewer.")
         run = _Run(field, n_clusters, random_state, options, whole=True)
         (block, nodes), centers = next(run.batches()), run.result.centers
-        members = np.flatnonzero(block.present)[representatives(nodes, centers)]
+        chosen = representatives(nodes, centers)
+        # Scenarios without a member, where members are equal: the nearest one.
+        chosen = np.where(chosen < 0, expected_distances(nodes, centers).argmin(axis=0), chosen)
+        members = np.flatnonzero(block.present)[chosen]
         nearest = two_nearest(nodes, centers)
         result = _skeleton(field).assign_coords(scenario=np.arange(n_clusters))
         mass = run.result.clusters.mass
@@ -314,12 +317,15 @@ def memberships(nodes: Nodes, centers: Floats) -> Floats:
 
 
 def representatives(nodes: Nodes, centers: Floats) -> Labels:
-    """The node of each cluster whose median serves its cluster best as a center."""
+    """The node of each cluster whose median serves its cluster best as a center; -1 for a cluster without nodes."""
     labels = two_nearest(nodes, centers).labels
     medians = one_medians(nodes)[0]
     best = []
     for cluster in range(len(centers)):
         own = np.flatnonzero(labels == cluster)
+        if len(own) == 0:
+            best.append(-1)
+            continue
         costs = nodes.weights[own] @ expected_distances(nodes.take(own), medians[own])
         best.append(own[np.argmin(costs)])
     return np.array(best, np.int32)

@@ -184,6 +184,13 @@ def test_scenarios_weighted_by_area_and_on_the_sea():
     assert set(result.representative_draw.values) <= {0, 1}
 
 
+@pytest.mark.filterwarnings("ignore::probi.SolverWarning")
+def test_more_scenarios_than_different_members():
+    gusts = storms()[[0, 0, 9, 9]].assign_coords(number=range(4))
+    result = gusts.probi.scenarios(3, random_state=0)
+    assert_allclose(gusts.sel(number=result.representative), result.gust)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

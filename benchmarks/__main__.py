@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from benchmarks import bico, billion, engines, files, kernels, shapes, solver, startup, streams
+from benchmarks import bico, billion, engines, fields, files, kernels, shapes, solver, startup, streams
 
 ALL = {
     "startup": startup.main,
@@ -14,6 +14,7 @@ ALL = {
     "bico": bico.main,
     "shapes": shapes.main,
     "files": files.main,
+    "fields": fields.main,
     "engines": engines.main,
     "billion": billion.main,
 }

@@ -27,11 +27,12 @@ import numpy as np
 from probi import __version__
 from probi._notes import counted
 from probi._parallel import prefetched
-from probi._types import Array, Floats, Labels
+from probi._types import Array, Floats
 from probi.errors import InputError, MissingExtraError
 from probi.inputs.dimensions import find_realization
 from probi.inputs.fields import Block, Field, as_dataset
-from probi.medians import one_medians
+from probi.medoids import representatives
+from probi.membership import memberships
 from probi.nodes import Nodes
 from probi.objective import expected_distances, two_nearest
 from probi.solver.result import Result
@@ -211,7 +212,7 @@ class ProbiAccessor:
             raise InputError(f"There are {counted(field.n_nodes, 'member')} for {n_clusters} scenarios: ask for fewer.")
         run = _Run(field, n_clusters, random_state, options, whole=True)
         (block, nodes), centers = next(run.batches()), run.result.centers
-        chosen = representatives(nodes, centers)
+        chosen = representatives(nodes, centers).index
         # Scenarios without a member, where members are equal: the nearest one.
         chosen = np.where(chosen < 0, expected_distances(nodes, centers).argmin(axis=0), chosen)
         members = np.flatnonzero(block.present)[chosen]
@@ -305,30 +306,6 @@ class _Answers:
 def _as_labels(labels: Floats) -> Array:
     """Whole numbers, unless some are missing, as xarray does it."""
     return labels.astype(np.float32) if np.isnan(labels).any() else labels.astype(np.int32)
-
-
-def memberships(nodes: Nodes, centers: Floats) -> Floats:
-    """Probability that a realization of each node is nearest to each center, (n_nodes, k)."""
-    nearest = expected_distances(Nodes.from_points(nodes.points), centers).argmin(axis=1)
-    owners = np.repeat(np.arange(len(nodes)), np.diff(nodes.offsets))
-    out = np.zeros((len(nodes), len(centers)))
-    np.add.at(out, (owners, nearest), nodes.probabilities)
-    return out / nodes.total_probabilities[:, None]
-
-
-def representatives(nodes: Nodes, centers: Floats) -> Labels:
-    """The node of each cluster whose median serves its cluster best as a center; -1 for a cluster without nodes."""
-    labels = two_nearest(nodes, centers).labels
-    medians = one_medians(nodes)[0]
-    best = []
-    for cluster in range(len(centers)):
-        own = np.flatnonzero(labels == cluster)
-        if len(own) == 0:
-            best.append(-1)
-            continue
-        costs = nodes.weights[own] @ expected_distances(nodes.take(own), medians[own])
-        best.append(own[np.argmin(costs)])
-    return np.array(best, np.int32)
 
 
 # -- the Dataset that is returned -------------------------------------------------------------------------------------

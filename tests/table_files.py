@@ -1,5 +1,6 @@
 """Nodes as plain Python, and what a file or a table of them holds, layout by layout: written out, not computed."""
 
+import bz2
 import csv
 import gzip
 import io
@@ -18,6 +19,7 @@ from probi.io.formats import csv_file as csv_reader
 
 LAYOUTS = ("points", "groups", "long", "nested", "nested columns")
 FORMATS = ("parquet", "csv", "csv.gz", "arrow", "arrows")
+COMPRESSED = ("csv.gz", "csv.zst", "csv.bz2", "csv.lz4")
 GROUP = 3
 
 
@@ -87,9 +89,8 @@ def options_of(layout):
 def write(path, columns, *, step=7, **csv_options):
     """Write columns in the format that the name of the file says, in pieces of ``step`` rows where there are such."""
     name = path.name
-    if name.endswith((".csv", ".csv.gz")):
-        data = csv_text(columns, **csv_options).encode()
-        path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    if ".csv" in name:
+        path.write_bytes(compressed(csv_text(columns, **csv_options).encode(), path.suffix))
         return path
     table = pa.table(columns)
     if name.endswith(".parquet"):
@@ -99,6 +100,21 @@ def write(path, columns, *, step=7, **csv_options):
         with new(str(path), table.schema) as out:
             out.write_table(table, max_chunksize=step)
     return path
+
+
+def compressed(data, suffix):
+    """Bytes of a compressed file, by the ending of its name."""
+    if suffix == ".gz":
+        return gzip.compress(data)
+    if suffix == ".bz2":
+        return bz2.compress(data)
+    codec = {".zst": "zstd", ".lz4": "lz4"}.get(suffix)
+    if codec is None:
+        return data
+    out = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(out, codec) as stream:
+        stream.write(data)
+    return out.getvalue().to_pybytes()
 
 
 def csv_text(columns, delimiter=",", line_end="\n"):

@@ -45,8 +45,18 @@ LINES = pa.struct([("line", pa.binary()), ("reason", pa.string())])
 AHEAD = 2
 
 
+# Codecs, with the bytes that their data begin with, and the endings of names.
+COMPRESSIONS = (
+    ("gzip", b"\x1f\x8b", ".gz"),
+    ("zstd", b"\x28\xb5\x2f\xfd", ".zst"),
+    ("bz2", b"BZh", ".bz2"),
+    ("lz4", b"\x04\x22\x4d\x18", ".lz4"),
+)
+ENDINGS = (".csv", ".tsv", ".txt")
+
+
 class CsvFile(TableFile):
-    """A CSV file, a gzipped one, or standard input; opened once, read once."""
+    """A CSV file, a compressed one, or standard input; opened once, read once."""
 
     def __init__(self, source: Source, options: OpenOptions) -> None:
         super().__init__(source, options)
@@ -257,26 +267,28 @@ def _submitted(pool: ThreadPoolExecutor, blocks: Any, parse: Any) -> Iterator[tu
 # -- bytes ------------------------------------------------------------------------------------------------------------
 
 
-class _Unzipped(io.RawIOBase):
-    """Unzipped bytes; errors of gzip become InputErrors."""
+class _Decompressed(io.RawIOBase):
+    """Decompressed bytes; errors of the codec become InputErrors."""
 
-    def __init__(self, raw: Any) -> None:
-        self._file = gzip.GzipFile(fileobj=raw)
+    def __init__(self, raw: Any, codec: str) -> None:
+        self._codec = codec
+        self._file = gzip.GzipFile(fileobj=raw) if codec == "gzip" else pa.CompressedInputStream(raw, codec)
 
     def read(self, size: int = -1) -> bytes:
         try:
-            return self._file.read(size)
-        except (EOFError, zlib.error, OSError) as error:
-            raise InputError(f"the gzipped data is damaged or cut off: {error}.") from None
+            return bytes(self._file.read(size))
+        except (EOFError, zlib.error, OSError, pa.ArrowException) as error:
+            raise InputError(f"the {self._codec} data is damaged or cut off: {error}.") from None
 
 
 def _open(source: Source) -> tuple[Any, Any]:
-    """The file, and its bytes unzipped."""
+    """The file, and its bytes decompressed."""
     raw: Any = standard_input() if source.path is None else source.path.open("rb")
     if not hasattr(raw, "peek"):
-        raw = io.BufferedReader(raw)
-    zipped = raw.peek(2)[:2] == b"\x1f\x8b"
-    return raw, (_Unzipped(raw) if zipped else raw)
+        raw = io.BufferedReader(raw, BLOCK)
+    start = raw.peek(4)[:4]
+    codec = next((codec for codec, magic, _ in COMPRESSIONS if start.startswith(magic)), None)
+    return raw, (raw if codec is None else _Decompressed(raw, codec))
 
 
 def _first_block(file: Any, size: int) -> bytes:
@@ -447,11 +459,14 @@ def _with_point(text: str, decimal: str) -> str:
 
 
 class CsvWriter:
-    """Writes CSV; the ending of the name says whether it is zipped, and the delimiter."""
+    """Writes CSV; the ending of the name says how it is compressed, and the delimiter."""
 
     def __init__(self, path: Path, schema: pa.Schema, name: str) -> None:
-        self._out = pa.output_stream(path, compression="gzip" if name.endswith(".gz") else None)
-        self._delimiter = "\t" if name.endswith((".tsv", ".tsv.gz")) else ","
+        codec, ending = next(
+            ((codec, ending) for codec, _, ending in COMPRESSIONS if name.endswith(ending)), (None, "")
+        )
+        self._out = pa.output_stream(path, compression=codec)
+        self._delimiter = "\t" if name.removesuffix(ending).endswith(".tsv") else ","
         self._out.write((self._delimiter.join(map(_quoted, schema.names)) + "\n").encode())
 
     def write_table(self, table: pa.Table) -> None:
@@ -480,8 +495,8 @@ def _as_text(table: pa.Table) -> pa.Table:
 
 
 FORMAT = Format(
-    endings=(".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz"),
-    magic=(b"\x1f\x8b",),
+    endings=(*ENDINGS, *(ending + compressed for *_, compressed in COMPRESSIONS for ending in ENDINGS)),
+    magic=tuple(magic for _, magic, _ in COMPRESSIONS),
     open=CsvFile,
     create=CsvWriter,
     is_text=True,

@@ -27,8 +27,8 @@ KERNELS := $(COMPILED)/float64.compiled $(COMPILED)/float32.compiled
 
 # A process more than cores; what shares a Spark session, a Dask cluster or a file's fixtures runs in the same one.
 PYTEST := $(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder
-# No engines, no browser, no processes of their own, nothing that takes seconds.
-CORE := not slow and not process and not dask and not spark and not browser
+# No engines, no browser, no servers, no processes of their own, nothing that takes seconds.
+CORE := not slow and not process and not dask and not spark and not browser and not stores
 # Python keeps what it compiled, and pytest the tests that it rewrote: half of the time of collecting them.
 unexport PYTHONDONTWRITEBYTECODE
 

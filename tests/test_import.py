@@ -16,7 +16,7 @@ pytestmark = pytest.mark.process
 # Numba is not optional, but loaded when the first kernel is called.
 OPTIONAL = (
     "sklearn", "scipy", "pyarrow", "matplotlib", "dask", "distributed", "pyspark", "pandas", "jinja2", "typer", "rich",
-    "numba", "xarray",
+    "numba", "xarray", "fsspec", "aiohttp",
 )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from probi import __version__
+from probi._stores import AnyPath, Location, StorePath, as_path
 from probi.errors import InputError
 
 if sys.platform != "win32":
@@ -22,30 +23,35 @@ T = TypeVar("T")
 TEMPORARY = ".part"
 
 
-def read_named(path: str | os.PathLike[str], parse: Callable[[bytes], T]) -> T:
+def read_named(name: Location, parse: Callable[[bytes], T]) -> T:
     """Parse the content of a file; an InputError names the file."""
+    path = as_path(name)
     try:
-        return parse(Path(path).read_bytes())
+        return parse(path.read_bytes())
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a temporary file, flush, rename: a crash leaves the old file or the new one."""
+def write_atomically(path: AnyPath, data: bytes) -> None:
+    """Replace a file as a whole: a crash leaves the old one or the new one."""
     with replacing(path) as temporary:
         temporary.write_bytes(data)
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: AnyPath) -> Iterator[Path]:
     """Yield a temporary path, and move its content to the path at the end unless an error occurs.
 
     A file is replaced by a rename in its folder, keeps its permissions, and is found through symbolic links. A device
-    or a pipe is written to: a rename would put a file in its place.
+    or a pipe is written to: a rename would put a file in its place. An object in a store is uploaded.
     """
+    if isinstance(path, StorePath):
+        with _copied(path.upload) as temporary:
+            yield temporary
+        return
     target = Path(os.path.realpath(path))
     if target.exists() and not (target.is_file() or target.is_dir()):
-        with _copied_to(target, path) as temporary:
+        with _copied(lambda temporary: _copy(temporary, target, path)) as temporary:
             yield temporary
         return
     _remove_abandoned(target)
@@ -69,19 +75,25 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _copied_to(device: Path, path: Path) -> Iterator[Path]:
-    """Yield a temporary path, and copy its content to a device or a pipe at the end."""
-    import shutil
+def _copied(copy: Callable[[Path], None]) -> Iterator[Path]:
+    """Yield a temporary path elsewhere, and copy its content at the end."""
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
-        temporary = Path(folder) / path.name
+        temporary = Path(folder) / "content"
         yield temporary
-        try:
-            with temporary.open("rb") as source, device.open("wb") as sink:
-                shutil.copyfileobj(source, sink)
-        except OSError as error:
-            raise _naming(path, error) from error
+        copy(temporary)
+
+
+def _copy(file: Path, device: Path, path: Path) -> None:
+    """Copy a file to a device or a pipe; ``path`` is its name in errors."""
+    import shutil
+
+    try:
+        with file.open("rb") as source, device.open("wb") as sink:
+            shutil.copyfileobj(source, sink)
+    except OSError as error:
+        raise _naming(path, error) from error
 
 
 @contextlib.contextmanager

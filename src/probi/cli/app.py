@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from probi import __version__
+from probi._stores import without_secrets
 from probi.cli.imports import block_unused
 from probi.errors import ProbiError, StoppedError
 
@@ -90,5 +91,5 @@ def run(arguments: list[str]) -> int:
 
 
 def _fail(sentence: str, code: int) -> int:
-    print(f"probi: {sentence}", file=sys.stderr)
+    print(f"probi: {without_secrets(sentence)}", file=sys.stderr)
     return code

@@ -1,9 +1,9 @@
 """The centers of probi assign and probi evaluate, and files or summaries in their coordinates."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
+from probi._stores import AnyPath
 from probi.cli.console import Console
 from probi.cli.steps import is_summary, open_reader, space_of
 from probi.errors import InputError
@@ -16,7 +16,7 @@ from probi.tables.columns import degrees_in
 
 
 def reader_in_space_of(
-    centers: Centers, name: Path, console: Console, files: list[str], reading: Options
+    centers: Centers, name: AnyPath, console: Console, files: list[str], reading: Options
 ) -> tuple[Reader, Any]:
     """Reader whose coordinates are those of the centers, and the centers."""
     if reading.scale in ("standard", "robust"):
@@ -37,7 +37,7 @@ def reader_in_space_of(
     return reader, centers.coordinates
 
 
-def _check_degrees(centers: Centers, name: Path, reading: Options) -> None:
+def _check_degrees(centers: Centers, name: AnyPath, reading: Options) -> None:
     """Raise if a table of centers without a recorded space seems to contain degrees."""
     degrees = degrees_in(centers.features)
     if reading.lonlat is None and degrees is not None:
@@ -48,7 +48,7 @@ def _check_degrees(centers: Centers, name: Path, reading: Options) -> None:
         )
 
 
-def _check_same_space(given: Transform, theirs: Transform, name: Path, reading: Options) -> None:
+def _check_same_space(given: Transform, theirs: Transform, name: AnyPath, reading: Options) -> None:
     if given.lonlat != theirs.lonlat:
         has = "no longitude and latitude" if theirs.lonlat is None else f"{','.join(theirs.lonlat)}"
         raise InputError(
@@ -58,7 +58,7 @@ def _check_same_space(given: Transform, theirs: Transform, name: Path, reading: 
         raise InputError(f"--scale {reading.scale} has other scales than the run in {name}. Omit the option.")
 
 
-def _open_for(centers: Centers, name: Path, console: Console, files: list[str], reading: Options) -> Reader:
+def _open_for(centers: Centers, name: AnyPath, console: Console, files: list[str], reading: Options) -> Reader:
     """Open files as the run of the centers did, or at least with the same feature columns."""
     if centers.reading is not None or reading.features is not None:
         return open_reader(console, files, reading, centers.reading, name)
@@ -89,7 +89,7 @@ def coordinates_in(summary: Summary, centers: Centers, name: str) -> Any:
     return space.coordinates(inverse)
 
 
-def load_centers(path: Path, n_clusters: int | None) -> Centers:
+def load_centers(path: AnyPath, n_clusters: int | None) -> Centers:
     """Centers of a file; raises for a summary, which has none."""
     if is_summary(path):
         raise InputError(

@@ -4,11 +4,14 @@ import csv
 import functools
 import inspect
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import fields
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin, get_type_hints
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
+from probi._stores import as_path
 from probi.cli.console import Console
 from probi.engines import NAMES, PART_BYTES
 from probi.errors import InputError
@@ -18,8 +21,11 @@ from probi.summary.config import SummaryConfig
 from probi.tables import Layout as Layout
 
 if TYPE_CHECKING:
+    from probi._stores import AnyPath as AnyPath
+
     EngineName = str
 else:
+    AnyPath = Path  # typer knows no unions; as_path makes the values
     EngineName = Literal["local", *NAMES]
 
 READING = "Reading"
@@ -32,7 +38,7 @@ _engine_option = functools.partial(typer.Option, rich_help_panel="Engines")
 
 # Options of commands, by the parameter.
 OPTIONS = {
-    "files": typer.Argument(metavar="FILE...", help="Files, folders, patterns, or - for standard input."),
+    "files": typer.Argument(metavar="FILE...", help="Files, folders, patterns, URLs of them, or - for standard input."),
     "clusters": typer.Option(
         "-k", "--clusters", metavar="K", help="Number of clusters: 20, or several: 5,10,20 or 2:30."
     ),
@@ -123,7 +129,7 @@ def command(*examples: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
         for name, each in own.parameters.items():
             is_described = name not in OPTIONS or get_origin(each.annotation) is Annotated
             annotation = each.annotation if is_described else Annotated[each.annotation, OPTIONS[name]]
-            parameters += groups[name][0] if name in groups else [_parameter(name, each.default, annotation)]
+            parameters += groups[name][0] if name in groups else [_parameter(name, each.default, _parsed(annotation))]
 
         @functools.wraps(function)
         def run(**given: Any) -> Any:
@@ -139,6 +145,18 @@ def command(*examples: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
         return run
 
     return make
+
+
+def _parsed(annotation: Any) -> Any:
+    """The same annotation; a path may be a URL."""
+    kind, *others = get_args(annotation)
+    if Path not in (kind, *get_args(kind)):
+        return annotation
+    option = copy(others[0])
+    option.parser = as_path
+    if option.metavar is None and option.param_decls:  # of an argument, it is its name
+        option.metavar = "PATH"
+    return Annotated[kind, option]
 
 
 # -- values of options -------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from probi._notes import counted, rounded
+from probi._stores import AnyPath, without_secrets
 from probi._system import peak_megabytes, versions
 from probi.choosing import KChoice, compare
 from probi.cli.console import Console, Interrupts, print_json, print_table
@@ -55,18 +56,19 @@ def summary_config(ks: list[int], options: dict[str, Any]) -> SummaryConfig:
 
 def parameters_of(files: list[str], reading: Options, **others: Any) -> dict[str, Any]:
     """Everything on which a result depends, as plain values."""
-    values = asdict(reading) | {"files": list(map(str, files))} | others
+    values = asdict(reading) | {"files": [without_secrets(str(file)) for file in files]} | others
+    values["scale"] = without_secrets(reading.scale)
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
-def check_output(path: Path, reader: Reader) -> None:
+def check_output(path: AnyPath, reader: Reader) -> None:
     """Raise if the output would overwrite an input file."""
     for source in reader.sources:
         if source.path is not None and source.path.resolve() == path.resolve():
             raise InputError(f"{path} is an input and would be overwritten by the result. Use another file: -o.")
 
 
-def create_folder(path: Path) -> None:
+def create_folder(path: AnyPath) -> None:
     """Create a folder if it does not exist."""
     if path.exists() and not path.is_dir():
         raise InputError(f"{path} is a file, but the results need a folder. Use another name: -o.")
@@ -80,7 +82,7 @@ def space_of(summary: Summary) -> Transform:
     return Transform(tuple(f"x{j}" for j in range(summary.n_features or 0)))
 
 
-def is_summary(path: Path) -> bool:
+def is_summary(path: AnyPath) -> bool:
     """Whether a file is a summary, or a window: read as a summary it raises a clear error, as a table it would not."""
     if not path.is_file():
         return False
@@ -89,7 +91,7 @@ def is_summary(path: Path) -> bool:
     return b"probi-sha256:" in start or path.suffix == ".probi" or is_archive(start)
 
 
-def print_summary(console: Console, path: Path, summary: Summary) -> None:
+def print_summary(console: Console, path: AnyPath, summary: Summary) -> None:
     """Describe a summary."""
     kind = "checkpoint" if "checkpoint" in summary.about else "summary"
     values: dict[str, Any] = {"file": str(path), "kind": kind, "bytes": path.stat().st_size}
@@ -125,10 +127,10 @@ class ThisProcess:
     console: Console
     reader: Reader
     parameters: dict[str, Any]
-    checkpoint: Path | None
+    checkpoint: AnyPath | None
     every: int  # nodes between two checkpoints
 
-    def summarize(self, config: SummaryConfig, rejects: Path | None) -> tuple[Summary, Counts]:
+    def summarize(self, config: SummaryConfig, rejects: AnyPath | None) -> tuple[Summary, Counts]:
         """Read the files once; Ctrl-C stops between batches, with a checkpoint if one is wanted."""
         console, reader, path = self.console, self.reader, self.checkpoint
         if path is not None and reader.options.gather:
@@ -158,7 +160,7 @@ class ThisProcess:
         check_counts(console, reader, counts, rejects)
         return summary, counts
 
-    def assign(self, solutions: list[Result], path: Path) -> list[Tally]:
+    def assign(self, solutions: list[Result], path: AnyPath) -> list[Tally]:
         """Read the files a second time and write the cluster of each node."""
         # The files themselves: a folder or a pattern may match more by now, such as rejected.csv.
         again = Reader(self.reader.sources, self.reader.options, self.reader.known())
@@ -166,7 +168,7 @@ class ThisProcess:
         return assign_reader(self.console, again, centers, path, distances)[0]
 
 
-def check_counts(console: Console, reader: Reader, counts: Counts, rejects: Path | None) -> None:
+def check_counts(console: Console, reader: Reader, counts: Counts, rejects: AnyPath | None) -> None:
     """Report the rows left out; raise if that is all of them, or more than allowed."""
     if counts.nodes == 0:
         what = f"{counts.rows:,} rows, but none can be used" if counts.rows else "no rows"
@@ -179,7 +181,7 @@ def check_counts(console: Console, reader: Reader, counts: Counts, rejects: Path
 
 
 @contextmanager
-def stoppable(checkpoint: Path | None, can_resume: bool = True) -> Iterator[None]:
+def stoppable(checkpoint: AnyPath | None, can_resume: bool = True) -> Iterator[None]:
     """Say how to resume after a Ctrl-C that stops at once; remove the checkpoint at the end."""
     try:
         yield
@@ -189,13 +191,13 @@ def stoppable(checkpoint: Path | None, can_resume: bool = True) -> Iterator[None
         checkpoint.unlink(missing_ok=True)
 
 
-def _how_to_resume(checkpoint: Path | None) -> str:
+def _how_to_resume(checkpoint: AnyPath | None) -> str:
     if checkpoint is None:
         return "Nothing was saved; with --checkpoint FILE the next run could resume here."
     return f"Rerun the same command to resume from {checkpoint}."
 
 
-def report_left_out(console: Console, counts: Counts, rejects: Path | None = None) -> None:
+def report_left_out(console: Console, counts: Counts, rejects: AnyPath | None = None) -> None:
     """Report how many rows are in no node, and why; and what was corrected."""
     n_left_out = counts.rows - counts.used
     if n_left_out:
@@ -211,7 +213,7 @@ def report_left_out(console: Console, counts: Counts, rejects: Path | None = Non
         )
 
 
-def _rejects_hint(rejects: Path | None) -> str:
+def _rejects_hint(rejects: AnyPath | None) -> str:
     return "" if rejects is None else f" See {rejects}, which lists the first {MAX_LISTED:,} of each kind."
 
 
@@ -260,7 +262,7 @@ def compare_all(console: Console, summary: Summary, results: list[Result], seed:
 
 
 def assign_reader(
-    console: Console, reader: Reader, centers: list[Any], path: Path | None, distances: list[float] | None = None
+    console: Console, reader: Reader, centers: list[Any], path: AnyPath | None, distances: list[float] | None = None
 ) -> tuple[list[Tally], Counts]:
     """Assign all nodes of a reader, and write them if there is a path. Also returns the counts of rows."""
     counts = Counts()
@@ -400,13 +402,13 @@ class Results:
             ],
         }
 
-    def finish(self, console: Console, folder: Path | None, write_error: OSError | None = None) -> None:
+    def finish(self, console: Console, folder: AnyPath | None, write_error: OSError | None = None) -> None:
         """Write the results and print them; print them even if writing failed, now or before."""
         if folder is not None and write_error is None:
             try:
                 with console.progress("Writing"):
                     self.write(folder)
-                size = (folder / "summary.probi").stat().st_size
+                size = (folder / "summary.probi").stat().st_size or 0
                 shown = f"{size / 1e6:,.1f} MB" if size >= 1e6 else f"{size / 1e3:,.0f} kB"
                 console.say(f"Results are in {folder}; summary.probi has {shown}.")
             except OSError as error:
@@ -418,7 +420,7 @@ class Results:
         if write_error is not None:
             raise write_error
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: AnyPath) -> None:
         """Write centers, result.json, report and summary to a folder; small files first, in case the disk fills up."""
         if not self.tallies:
             # One from another run would not match the centers.
@@ -492,11 +494,11 @@ def _error_bar(result: Result) -> str:
 
 
 def command_line() -> str:
-    """The command as typed."""
-    return shlex.join(["probi", *sys.argv[1:]])
+    """The command as typed, but for secrets."""
+    return shlex.join(["probi", *map(without_secrets, sys.argv[1:])])
 
 
-def write_run_report(results: Results, path: Path) -> None:
+def write_run_report(results: Results, path: AnyPath) -> None:
     """Write the report of a run, report.html."""
     from probi.report import Borderline, ReportContext, write_report  # jinja2 is needed for nothing else
 

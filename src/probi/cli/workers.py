@@ -4,9 +4,9 @@ import contextlib
 import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from probi._notes import counted
+from probi._stores import AnyPath
 from probi.cli.console import Console, Interrupts, Progress
 from probi.cli.steps import check_counts
 from probi.engines.engine import Engine, Files, OnPart
@@ -39,7 +39,7 @@ class Workers:
 
         return show
 
-    def summarize(self, config: SummaryConfig, rejects: Path | None) -> tuple[Summary, Counts]:
+    def summarize(self, config: SummaryConfig, rejects: AnyPath | None) -> tuple[Summary, Counts]:
         """Read the files once."""
         with self.console.progress("Reading", "parts") as bar:
             task = Summarize(config, keeps_rejected=rejects is not None)
@@ -53,7 +53,7 @@ class Workers:
         check_counts(self.console, self.reader, stats.counts, rejects)
         return summary, stats.counts
 
-    def assign(self, solutions: list[Result], path: Path) -> list[Tally]:
+    def assign(self, solutions: list[Result], path: AnyPath) -> list[Tally]:
         """Read the files a second time and write the cluster of each node."""
         centers = [solution.centers for solution in solutions]
         with self.console.progress("Assigning", "parts") as bar, assignment_file(path) as file:

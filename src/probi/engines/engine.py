@@ -7,13 +7,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
+from probi._stores import as_path
 from probi._types import Array
 from probi.engines import PART_BYTES
 from probi.engines.tasks import Assign, Summarize, Task, finish, groups, unpack_part
@@ -173,7 +173,7 @@ class Files:
         known = reader.known()
         # A worker may run in another folder.
         sources = [replace(s, path=p.absolute(), name=str(s)) for s, p in zip(reader.sources, paths, strict=True)]
-        sizes, times = zip(*((stat.st_size, stat.st_mtime_ns) for stat in map(Path.stat, paths)), strict=True)
+        sizes, times = zip(*((stat.st_size, stat.st_mtime_ns) for stat in (p.stat() for p in paths)), strict=True)
         return cls(tuple(sources), reader.options, known, tuple(cut(reader, part_bytes)), sizes, times)
 
     def empty(self, task: Assign) -> pa.Table:
@@ -377,7 +377,7 @@ class SavedStream:
     """
 
     def __init__(self, engine: Engine, path: Any, n_clusters: int, **options: Any) -> None:
-        self._engine, self._path, self._reading = engine, Path(path), options
+        self._engine, self._path, self._reading = engine, as_path(path), options
         if options.get("random_state") is None:
             options["random_state"] = 0
         self._config = SummaryConfig.taken_from(n_clusters, options)

@@ -8,6 +8,7 @@ import csv
 import hashlib
 import math
 import os
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -18,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from probi._parallel import StoppedWaitingError
+from probi._stores import AnyPath, StorePath
 from probi._types import Array
 from probi.errors import InputError, StoppedError
 from probi.io.node_assembler import Batch, Counts, Part, Position, check_left_out
@@ -56,7 +58,7 @@ class Checkpoint:
 
     Parameters
     ----------
-    path : Path
+    path : Path or StorePath
     every : int
         Nodes between two checkpoints.
     reader : Reader
@@ -65,12 +67,12 @@ class Checkpoint:
         What else the result depends on; other values are refused.
     """
 
-    def __init__(self, path: Path, every: int, reader: Reader, parameters: dict[str, Any]) -> None:
+    def __init__(self, path: AnyPath, every: int, reader: Reader, parameters: dict[str, Any]) -> None:
         self.path, self.every = path, every
         self._parameters = parameters
         self._inputs = [_identity(reader, i) for i in range(len(reader.sources))]
         self._read = [
-            _Prefix(source.path, entry.get("size", 0))
+            _Prefix(source.path, entry.get("size") or 0)
             for source, entry in zip(reader.sources, self._inputs, strict=True)
         ]
         self._n_saved = 0
@@ -158,11 +160,16 @@ class Checkpoint:
 
 
 class _Prefix:
-    """Checksum of the bytes of a file that have been read, extended as reading proceeds."""
+    """Checksum of the bytes of a file that have been read, extended as reading proceeds.
 
-    def __init__(self, path: Path | None, size: int) -> None:
+    Of a file in a store there is none: they would be sent a second time, and no store lets a file change without a new
+    time of modification.
+    """
+
+    def __init__(self, path: AnyPath | None, size: int) -> None:
         self.size = size
-        self._path, self._n_bytes, self._digest = path, 0, hashlib.sha256()
+        self._path = None if isinstance(path, StorePath) else path
+        self._n_bytes, self._digest = 0, hashlib.sha256()
 
     def up_to(self, n_bytes: int) -> list[Any]:
         """Extend the checksum to this many bytes; return their number and checksum."""
@@ -181,12 +188,15 @@ def _identity(reader: Reader, file: int) -> dict[str, Any]:
     if source.path is None or not source.path.is_file():
         return {"name": str(source), "start": reader.digest_of_start()}
     stat = source.path.stat()
+    known = {"name": str(source), "size": stat.st_size, "modified": stat.st_mtime_ns}
+    if isinstance(source.path, StorePath) and stat.st_mtime_ns is not None:
+        return known
     digest = hashlib.sha256()
     with source.path.open("rb") as opened:
         digest.update(opened.read(EDGE))
-        opened.seek(max(0, stat.st_size - EDGE))
+        opened.seek(max(0, (stat.st_size or 0) - EDGE))
         digest.update(opened.read(EDGE))
-    return {"name": str(source), "size": stat.st_size, "modified": stat.st_mtime_ns, "edges": digest.hexdigest()}
+    return known | {"edges": digest.hexdigest()}
 
 
 # -- rejected.csv -----------------------------------------------------------------------------------------------------
@@ -196,16 +206,24 @@ class RejectedFile:
     """Appends rows to a file, which is created with the first row: clean input leaves none.
 
     ``size`` is the length so far. A file of another run is replaced; after a stop it is cut to the size that it had
-    at the checkpoint.
+    at the checkpoint. One in a store is written on this machine, and uploaded when it is flushed.
     """
 
-    def __init__(self, path: Path, size: int = 0) -> None:
+    def __init__(self, path: AnyPath, size: int = 0) -> None:
         self.path, self.size = path, size
         self._file: TextIO | None = None
-        if size:
-            os.truncate(path, size)
+        self._stack = contextlib.ExitStack()
+        if isinstance(path, StorePath):
+            folder = self._stack.enter_context(tempfile.TemporaryDirectory())
+            self._local = Path(folder) / path.name
         else:
+            self._local = path
+        if not size:
             path.unlink(missing_ok=True)
+        elif isinstance(path, StorePath):
+            self._local.write_bytes(path.read_bytes()[:size])
+        else:
+            os.truncate(path, size)
 
     def write(self, rows: Sequence[Rejected]) -> None:
         """Add rows."""
@@ -213,7 +231,7 @@ class RejectedFile:
             return
         try:
             if self._file is None:
-                self._file = self.path.open("a", newline="", encoding="utf-8", errors="backslashreplace")
+                self._file = self._local.open("a", newline="", encoding="utf-8", errors="backslashreplace")
             writer = csv.writer(self._file, lineterminator="\n")
             writer.writerows(rows if self.size else [Rejected._fields, *rows])
             self._file.flush()
@@ -222,18 +240,23 @@ class RejectedFile:
             raise OSError(error.errno, error.strerror, str(self.path)) from error
 
     def flush(self) -> None:
-        """Flush to disk."""
+        """Flush to disk, or to the store."""
         if self._file is not None:
             self._file.flush()
             os.fsync(self._file.fileno())
+            if isinstance(self.path, StorePath):
+                self.path.upload(self._local)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._file is not None:
-            with contextlib.suppress(OSError):  # disk full: already reported
-                self._file.close()
+        with self._stack:
+            if isinstance(self.path, StorePath):
+                self.flush()
+            if self._file is not None:
+                with contextlib.suppress(OSError):  # disk full: already reported
+                    self._file.close()
 
 
 # -- the first pass: summarize ----------------------------------------------------------------------------------------
@@ -245,7 +268,7 @@ def summarize(
     reader: Reader,
     summary: Summary,
     *,
-    rejects: Path | None = None,
+    rejects: AnyPath | None = None,
     checkpoint: Checkpoint | None = None,
     on_resume: Callable[[Counts], None] = lambda counts: None,
     on_batch: Callable[[Batch], None] = lambda batch: None,
@@ -300,13 +323,13 @@ def summarize(
     return summary, state.counts
 
 
-def _rejected_size(rejects: Path, saved: CheckpointState) -> int:
+def _rejected_size(rejects: AnyPath, saved: CheckpointState) -> int:
     """Size of the file of rejected rows at the checkpoint; an error if those rows are gone."""
     if saved.rejected_size is None:
         if saved.counts.rows > saved.counts.used:
             raise InputError(f"The checkpoint is of a run without {rejects}, which would now lack rows. {SAME_AGAIN}")
         return 0
-    if saved.rejected_size and (not rejects.is_file() or rejects.stat().st_size < saved.rejected_size):
+    if saved.rejected_size and (not rejects.is_file() or (rejects.stat().st_size or 0) < saved.rejected_size):
         raise InputError(f"{rejects} does not hold the rows that were left out before the checkpoint. {SAME_AGAIN}")
     return saved.rejected_size
 

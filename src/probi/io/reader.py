@@ -7,13 +7,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
 
 from probi._parallel import prefetched
+from probi._stores import as_path
 from probi.errors import InputError
 from probi.io.formats.base import OpenOptions, Source, TableFile, find_sources, load_format, naming_errors, open_file
 from probi.io.node_assembler import Batch, Counts, NodeAssembler, Position, check_left_out
@@ -48,8 +48,8 @@ def read(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], **op
     Parameters
     ----------
     inputs : str, path or several
-        Files (Parquet, CSV, gzipped CSV, Arrow IPC, NPY), folders, patterns such as ``part-*.parquet``, or "-" for
-        standard input.
+        Files (Parquet, CSV, compressed CSV, Arrow IPC, NPY), folders, patterns such as ``part-*.parquet``, URLs of
+        any of them such as ``s3://bucket/day/``, or "-" for standard input.
     **options
         How to read, each with a default:
 
@@ -264,9 +264,9 @@ class Reader:
         space = Transform(self.columns.features, self.options.lonlat)
         if self.options.scale in SCALES:
             return self.options.scale, space
-        path = Path(self.options.scale)
+        path = as_path(self.options.scale)
         if not path.is_file():
-            raise InputError(f"scale is {self.options.scale!r}: neither {', '.join(SCALES)} nor a file.")
+            raise InputError(f"scale is {str(path)!r}: neither {', '.join(SCALES)} nor a file.")
         return "none", replace(space, scale=read_scale(path, space.coordinate_names))
 
     def __iter__(self) -> Iterator[Nodes]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
+from probi._stores import AnyPath
 from probi._types import Array
 from probi.errors import InputError
 from probi.geo import lonlat_of, on_sphere
@@ -274,7 +274,7 @@ def _robust(values: Array) -> Array:
     return np.where(spread > 0, spread, _standard(values))
 
 
-def read_scale(path: Path, names: list[str]) -> tuple[float, ...]:
+def read_scale(path: AnyPath, names: list[str]) -> tuple[float, ...]:
     """Scale of each coordinate from a file: a JSON object {name: scale}, or the result.json of another run."""
     try:
         values = json.loads(path.read_text("utf-8"))

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from probi._stores import AnyPath
 from probi._system import replacing, write_atomically
 from probi._types import Array
 from probi.errors import InputError
-from probi.io.formats.base import Format, TableWriter, format_of_name, formats_by_ending, load_format
+from probi.io.formats.base import Format, TableWriter, format_of_name, formats_by_ending, list_endings, load_format
 from probi.io.node_assembler import Batch
 from probi.io.rows import FILE
 from probi.io.transform import Transform
@@ -36,7 +37,7 @@ CENTER_COLUMNS = (
 
 
 def write_centers(
-    folder: Path, results: Sequence[Result], space: Transform, reading: Mapping[str, Any] | None = None
+    folder: AnyPath, results: Sequence[Result], space: Transform, reading: Mapping[str, Any] | None = None
 ) -> None:
     """Write centers.parquet and centers.csv, with a row per center, in original units.
 
@@ -87,7 +88,7 @@ class Centers:
     reading: Mapping[str, Any] | None = None
 
 
-def read_centers(path: Path, n_clusters: int | None = None) -> Centers:
+def read_centers(path: AnyPath, n_clusters: int | None = None) -> Centers:
     """Centers that :func:`write_centers` wrote, or any table of features with a row per center.
 
     CSV does not store the transform; that of a centers.csv of results is read from the centers.parquet beside it.
@@ -110,7 +111,7 @@ def read_centers(path: Path, n_clusters: int | None = None) -> Centers:
     return solutions[chosen]
 
 
-def reading_of_run(path: Path) -> Mapping[str, Any]:
+def reading_of_run(path: AnyPath) -> Mapping[str, Any]:
     """How the run of a folder of results, or of its centers.parquet, read its files."""
     path = path / "centers.parquet" if path.is_dir() else path
     if not path.is_file() or path.suffix != ".parquet":
@@ -121,22 +122,23 @@ def reading_of_run(path: Path) -> Mapping[str, Any]:
     return reading
 
 
-def _read_table(path: Path) -> pa.Table:
+def _read_table(path: AnyPath) -> pa.Table:
     import pyarrow.csv as pacsv
     import pyarrow.parquet as pq
 
     try:
-        if path.suffix == ".parquet":
-            return pq.read_table(path)
         with path.open("rb") as file:
+            if path.suffix == ".parquet":
+                return pq.read_table(file)
             if b"\0" in file.read(1 << 12):
                 raise InputError(f"{path}: centers cannot be read: it is neither text nor called .parquet.")
-        return pacsv.read_csv(path)
+            file.seek(0)
+            return pacsv.read_csv(file)
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{path}: centers cannot be read: {' '.join(str(error).split())}") from None
 
 
-def _in_space_of_results(solutions: dict[int, Centers], table: pa.Table, results: Path) -> dict[int, Centers]:
+def _in_space_of_results(solutions: dict[int, Centers], table: pa.Table, results: AnyPath) -> dict[int, Centers]:
     """Centers of a centers.csv as those of the centers.parquet beside it: the same ones, or others in their space."""
     exact = _read_table(results)
     theirs = _solutions(results, exact)
@@ -149,7 +151,7 @@ def _in_space_of_results(solutions: dict[int, Centers], table: pa.Table, results
     return {k: Centers(space.coordinates(c.coordinates), space, c.features, reading) for k, c in solutions.items()}
 
 
-def _solutions(path: Path, table: pa.Table) -> dict[int, Centers]:
+def _solutions(path: AnyPath, table: pa.Table) -> dict[int, Centers]:
     """Centers by their number."""
     features = tuple(name for name in table.column_names if name not in CENTER_COLUMNS)
     about = (table.schema.metadata or {}).get(b"probi")
@@ -241,7 +243,7 @@ def empty_assignment_table(schema: pa.Schema, columns: Columns, ks: Sequence[int
 
 
 @contextlib.contextmanager
-def assignment_file(path: Path) -> Iterator["OutputFile"]:
+def assignment_file(path: AnyPath) -> Iterator["OutputFile"]:
     """File for tables of :func:`assignment_table`, in the format of its name; it appears when it is complete."""
     format = assignment_format(path)
     with replacing(path) as temporary:
@@ -252,7 +254,7 @@ def assignment_file(path: Path) -> Iterator["OutputFile"]:
                 file.write(pa.table({"row": pa.array([], pa.int64())}))
 
 
-def assignment_format(path: Path) -> Format:
+def assignment_format(path: AnyPath) -> Format:
     """Format of a file of assignments, by its name."""
     return _format_to_write(path, lambda format: format.create is not None)
 
@@ -261,7 +263,7 @@ def assignment_format(path: Path) -> Format:
 
 
 def write_nodes(
-    path: Path,
+    path: AnyPath,
     batches: Iterable[Nodes],
     layout: str,
     features: Sequence[str],
@@ -293,16 +295,16 @@ def write_nodes(
     return n_nodes
 
 
-def nodes_format(path: Path) -> Format:
+def nodes_format(path: AnyPath) -> Format:
     """Format of a file of nodes, by its name."""
     return _format_to_write(path, lambda format: format.create is not None or format.write_nodes is not None)
 
 
-def _format_to_write(path: Path, can_write: Callable[[Format], bool]) -> Format:
+def _format_to_write(path: AnyPath, can_write: Callable[[Format], bool]) -> Format:
     name = format_of_name(path.name)
     if name is None or not can_write(load_format(name)):
         endings = [ending for ending, name in formats_by_ending().items() if can_write(load_format(name))]
-        raise InputError(f"Cannot infer a format for {path}; use one of {', '.join(endings)}.")
+        raise InputError(f"Cannot infer a format for {path}; use one of {list_endings(endings)}.")
     return load_format(name)
 
 
@@ -339,7 +341,7 @@ class OutputFile:
             self._writer.close()
 
 
-def write_table(path: Path, table: pa.Table) -> None:
+def write_table(path: AnyPath, table: pa.Table) -> None:
     """Write a table as Parquet."""
     import pyarrow.parquet as pq
 
@@ -347,7 +349,7 @@ def write_table(path: Path, table: pa.Table) -> None:
         pq.write_table(table, temporary)
 
 
-def write_json(path: Path, values: Any) -> None:
+def write_json(path: AnyPath, values: Any) -> None:
     """Write JSON for people and machines."""
     write_atomically(path, (json.dumps(values, indent=2, default=_plain) + "\n").encode())
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jinja2
@@ -18,6 +16,7 @@ from markupsafe import Markup
 from numpy.typing import ArrayLike
 
 from probi._notes import counted
+from probi._stores import Location, as_path
 from probi._system import versions, write_atomically
 from probi._types import Array
 from probi.errors import InputError
@@ -125,7 +124,7 @@ class ReportContext:
 
 
 def write_report(
-    path: str | os.PathLike[str],
+    path: Location,
     results: Result | Sequence[Result],
     nodes: Nodes | ArrayLike,
     context: ReportContext | None = None,
@@ -143,7 +142,7 @@ def write_report(
     Parameters
     ----------
     path : str or path-like
-        File to write; replaced atomically.
+        File to write, or its URL; replaced atomically.
     results : Result or sequence of Result
         One result, or several with different numbers of clusters to compare.
     nodes : Nodes or array-like
@@ -167,7 +166,7 @@ def write_report(
     '<!DOCTYPE html>'
     """
     page = render_report(results, nodes, context, chosen=chosen, features=features, original=original)
-    write_atomically(Path(path), page.encode())
+    write_atomically(as_path(path), page.encode())
 
 
 def render_report(

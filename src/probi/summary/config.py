@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from probi._stores import Location, as_path
 from probi.errors import InputError
 
 if TYPE_CHECKING:
@@ -158,7 +157,7 @@ class Configured(ABC):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).from_bytes, (self.to_bytes(),)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: Location) -> None:
         """Write the state to an Arrow IPC file.
 
         The file is replaced atomically: a crash or a full disk leaves the old one intact.
@@ -166,7 +165,7 @@ class Configured(ABC):
         Parameters
         ----------
         path : str or path-like
-            Path of the file.
+            Path of the file, or a URL such as ``s3://bucket/monday.probi``.
 
         Examples
         --------
@@ -182,16 +181,16 @@ class Configured(ABC):
         """
         from probi._system import write_atomically
 
-        write_atomically(Path(path), self.to_bytes())
+        write_atomically(as_path(path), self.to_bytes())
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
+    def load(cls, path: Location) -> Self:
         """Restore the state from a file that :meth:`save` wrote.
 
         Parameters
         ----------
         path : str or path-like
-            Path of the file.
+            Path of the file, or a URL.
 
         Returns
         -------

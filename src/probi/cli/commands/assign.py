@@ -1,6 +1,5 @@
 """probi assign: the nearest center of each node."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,9 +12,9 @@ from probi.io.options import Options
 @opt.command("probi assign new.parquet --centers out -o new_assignment.parquet")
 def assign(
     files: list[str],
-    centers: Path,
+    centers: opt.AnyPath,
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="File for the assignment; its suffix determines the format.")
+        opt.AnyPath, typer.Option("-o", "--output", help="File for the assignment; its suffix determines the format.")
     ],
     clusters: opt.WhichClusters = None,
     *,

@@ -1,7 +1,6 @@
 """probi check: rows that cannot be used."""
 
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -16,7 +15,7 @@ from probi.io.options import Options
     "probi check sensors.csv --layout long --id sensor",
     "probi check new.csv --like out",
 )
-def check(files: list[str], like: Path | None = None, *, console: Console, reading: Options) -> None:
+def check(files: list[str], like: opt.AnyPath | None = None, *, console: Console, reading: Options) -> None:
     """List rows that cannot be used, the first 1,000 of each kind, and count them; exit with 2 if there are any."""
     from probi.cli import steps
     from probi.io.node_assembler import Counts

@@ -2,7 +2,6 @@
 
 import contextlib
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -31,14 +30,14 @@ RESULTS = ("centers.parquet", "centers.csv", "assignment.parquet", "rejected.csv
 def cluster(
     files: list[str],
     clusters: str,
-    output: Path | None = None,
+    output: opt.AnyPath | None = None,
     n_init: int | None = None,
     outliers: float | None = None,
     outlier_distance: float | None = None,
     assign: Annotated[
         bool, typer.Option("--assign/--no-assign", help="Read the files again and write assignment.parquet.")
     ] = True,
-    checkpoint: Path | None = None,
+    checkpoint: opt.AnyPath | None = None,
     checkpoint_every: int = opt.EVERY,
     engine: opt.EngineName = "local",
     workers: str | None = None,
@@ -106,7 +105,7 @@ def cluster(
         results.finish(console, output, write_error)
 
 
-def _check_engine(engine: str, workers: str | None, checkpoint: Path | None, shard: int) -> None:
+def _check_engine(engine: str, workers: str | None, checkpoint: opt.AnyPath | None, shard: int) -> None:
     """Raise if options of an engine contradict each other."""
     if engine == "local":
         if workers is not None:
@@ -119,7 +118,7 @@ def _check_engine(engine: str, workers: str | None, checkpoint: Path | None, sha
         raise InputError(f"--workers must be a positive integer or the address of a scheduler, got {workers}.")
 
 
-def _check_no_results(folder: Path, sources: "list[Source]") -> None:
+def _check_no_results(folder: opt.AnyPath, sources: "list[Source]") -> None:
     """Raise if results of an earlier run in a folder would be read as data."""
     for source in sources:
         if source.path is not None and source.path.name in RESULTS and source.path.parent.resolve() == folder.resolve():

@@ -1,7 +1,6 @@
 """probi convert: nodes in another layout or format."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,9 +17,11 @@ if TYPE_CHECKING:
 @opt.command("probi convert sensors.csv --layout long --id sensor --to nested -o sensors.parquet")
 def convert(
     files: list[str],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Output file; its suffix determines the format.")],
+    output: Annotated[
+        opt.AnyPath, typer.Option("-o", "--output", help="Output file; its suffix determines the format.")
+    ],
     to: Annotated[opt.Layout, typer.Option("--to", help="Layout to write.")] = "nested",
-    like: Path | None = None,
+    like: opt.AnyPath | None = None,
     *,
     console: Console,
     reading: Options,

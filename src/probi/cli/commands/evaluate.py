@@ -1,8 +1,8 @@
 """probi evaluate: the cost of centers."""
 
 from dataclasses import asdict
-from pathlib import Path
 
+from probi._stores import as_path
 from probi.cli import options as opt
 from probi.cli.console import Console
 from probi.io.options import Options
@@ -14,7 +14,7 @@ from probi.io.options import Options
     "probi evaluate covertype.parquet --layout groups --group-size 10 --centers mine.csv",
 )
 def evaluate(
-    files: list[str], centers: Path, clusters: opt.WhichClusters = None, *, console: Console, reading: Options
+    files: list[str], centers: opt.AnyPath, clusters: opt.WhichClusters = None, *, console: Console, reading: Options
 ) -> None:
     """Compute the cost of centers: exact for files of nodes, with an error bar for a summary.
 
@@ -25,7 +25,7 @@ def evaluate(
     from probi.summary import Summary
 
     given = load_centers(centers, clusters)
-    if len(files) == 1 and steps.is_summary(Path(files[0])):
+    if len(files) == 1 and steps.is_summary(as_path(files[0])):
         summary = Summary.load(files[0])
         console.print_values(asdict(summary.evaluate(coordinates_in(summary, given, files[0]))))
         return

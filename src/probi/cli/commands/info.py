@@ -1,9 +1,9 @@
 """probi info: what is in a file."""
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from probi._stores import as_path
 from probi.cli import options as opt
 from probi.cli.console import Console
 from probi.io.options import Options
@@ -22,7 +22,7 @@ def info(files: list[str], *, console: Console, reading: Options) -> None:
     from probi.io.reader import Reader
     from probi.summary import Summary
 
-    path = Path(files[0])
+    path = as_path(files[0])
     if (path / "summary.probi").is_file() and (path / "centers.parquet").is_file():
         path /= "summary.probi"  # of a results folder, whose tables are not data
     if len(files) == 1 and steps.is_summary(path):

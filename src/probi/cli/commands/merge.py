@@ -1,6 +1,5 @@
 """probi merge: several summaries to one."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,10 +15,10 @@ from probi.errors import InputError
 )
 def merge(
     summaries: Annotated[
-        list[Path],
+        list[opt.AnyPath],
         typer.Argument(metavar="SUMMARY...", help="Files of probi summarize, or summary.probi of results folders."),
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="File for the merged summary.")],
+    output: Annotated[opt.AnyPath, typer.Option("-o", "--output", help="File for the merged summary.")],
     *,
     console: Console,
 ) -> None:

@@ -1,6 +1,5 @@
 """probi solve: a summary to centers."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,9 +13,11 @@ from probi.cli.console import Console
     "probi solve week.probi -k 2:30",
 )
 def solve(
-    summary: Annotated[Path, typer.Argument(help="File of probi summarize, or summary.probi of a results folder.")],
+    summary: Annotated[
+        opt.AnyPath, typer.Argument(help="File of probi summarize, or summary.probi of a results folder.")
+    ],
     clusters: str,
-    output: Path | None = None,
+    output: opt.AnyPath | None = None,
     seed: int = 0,
     n_init: int | None = None,
     outliers: float | None = None,

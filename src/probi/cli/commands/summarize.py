@@ -1,6 +1,5 @@
 """probi summarize: files of nodes to a summary."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -18,8 +17,8 @@ from probi.io.options import Options
 def summarize(
     files: list[str],
     clusters: str,
-    output: Annotated[Path, typer.Option("-o", "--output", help="File for the summary.")],
-    checkpoint: Path | None = None,
+    output: Annotated[opt.AnyPath, typer.Option("-o", "--output", help="File for the summary.")],
+    checkpoint: opt.AnyPath | None = None,
     checkpoint_every: int = opt.EVERY,
     *,
     console: Console,

@@ -1,7 +1,6 @@
 """Files: those that a user names, their formats, and how files of any format are read and written as tables."""
 
 import contextlib
-import glob
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,7 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from probi.errors import InputError
+from probi._stores import AnyPath, StorePath, as_path, is_pattern, paths_matching, without_secrets
+from probi.errors import InputError, ProbiError
 from probi.io.formats import FORMATS
 from probi.io.rows import Rows
 from probi.nodes import Nodes
@@ -26,6 +26,9 @@ COORDINATES = 1 << 20
 MIN_ROWS, MAX_ROWS = 64, 1 << 17
 
 STANDARD_INPUT = "-"
+
+# What pyarrow, NumPy and the system raise about a file.
+FILE_ERRORS = (pa.ArrowException, OSError, EOFError, ValueError)
 
 # Format of sources that are not files but tables in memory, such as a partition of a DataFrame.
 IN_MEMORY = "tables"
@@ -38,7 +41,7 @@ IN_MEMORY = "tables"
 class Source:
     """One file; without a path, standard input or tables in memory."""
 
-    path: Path | None
+    path: AnyPath | None
     format: str
     name: str | None = None  # what it is called in messages and results, if not by its path
     tables: Any = None  # an iterable of Arrow tables of the same schema, not empty
@@ -64,7 +67,7 @@ def find_sources(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str
             raise InputError("Standard input ('-') cannot be read together with other files.")
         return [Source(None, format or "csv")]
     paths = [path for name in names for path in _paths(os.fspath(name), format)]
-    seen = set()
+    seen: set[AnyPath] = set()
     for path in paths:
         if path.resolve() in seen:
             raise InputError(f"{path} was given twice; its nodes would count twice.")
@@ -72,27 +75,30 @@ def find_sources(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str
     return [Source(path, format or _format_of_file(path)) for path in paths]
 
 
-def _paths(name: str, format: str | None) -> list[Path]:
-    path = Path(name)
+def _paths(name: str, format: str | None) -> list[AnyPath]:
+    path = as_path(name)
+    if isinstance(path, StorePath):
+        path = path.remembered()
     if path.is_dir():
         # Hidden files are markers of Spark, Hive and editors, not data.
-        files = [p for p in sorted(path.rglob("*")) if p.is_file()]
+        below: Iterable[Any] = path.rglob("*")
+        files = [p for p in sorted(below) if p.is_file()]
         shown = [p for p in files if not any(part.startswith((".", "_")) for part in p.relative_to(path).parts)]
         paths = [p for p in shown if format is not None or format_of_name(p.name) is not None]
         if not paths:
-            raise InputError(f"{name} contains no file that ends in {', '.join(formats_by_ending())}.")
+            raise InputError(f"{path} contains no file that ends in {list_endings(formats_by_ending())}.")
         return paths
     if path.exists():
         return [path]
-    if glob.has_magic(name):
-        paths = [Path(p) for p in sorted(glob.glob(name, recursive=True)) if Path(p).is_file()]  # noqa: PTH207
+    if is_pattern(path):
+        paths = paths_matching(path)
         if not paths:
-            raise InputError(f"No file matches the pattern {name}.")
+            raise InputError(f"No file matches the pattern {path}.")
         return paths
-    raise InputError(f"There is no file {name}.")
+    raise InputError(f"There is no file {path}.")
 
 
-def _format_of_file(path: Path) -> str:
+def _format_of_file(path: AnyPath) -> str:
     """Name of the format of a file, by its name or else by the bytes with which it begins."""
     format = format_of_name(path.name)
     if format is not None:
@@ -110,6 +116,14 @@ def _format_of_file(path: Path) -> str:
 def formats_by_ending() -> dict[str, str]:
     """Return the name of the format for each ending of a file's name."""
     return {ending: name for name in FORMATS for ending in load_format(name).endings}
+
+
+def list_endings(endings: Iterable[str]) -> str:
+    """Endings for a message; those of compressed text are not all written out."""
+    every = list(endings)
+    plain = [ending for ending in every if ending.count(".") == 1]
+    compressed = dict.fromkeys(ending[ending.rindex(".") :] for ending in every if ending.count(".") > 1)
+    return ", ".join(plain) + (f" (text also with {', '.join(compressed)})" if compressed else "")
 
 
 def format_of_name(file_name: str) -> str | None:
@@ -235,10 +249,15 @@ def naming_errors(source: Source) -> Iterator[None]:
         if str(error).startswith(str(source)):
             raise
         raise InputError(f"{source}: {error}") from None
-    except (pa.ArrowException, OSError, EOFError, ValueError) as error:
+    except (ProbiError, MemoryError):
+        raise
+    except Exception as error:
+        # The libraries of stores have errors of their own kinds.
+        if not isinstance(error, FILE_ERRORS) and not isinstance(source.path, StorePath):
+            raise
         text = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-        sentence = " ".join(text.split())[:300].rstrip(".")  # on one line
-        raise InputError(f"{source} cannot be read as {source.format}: {sentence}.") from None
+        on_one_line = without_secrets(" ".join(text.split())).removeprefix(f"{source}: ")
+        raise InputError(f"{source} cannot be read as {source.format}: {on_one_line[:300].rstrip('.')}.") from None
 
 
 class InMemory(TableFile):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from probi._stores import StorePath
 from probi.errors import InputError
 from probi.io.formats.base import Format, OpenOptions, Source, TableFile, standard_input
 
@@ -16,7 +17,7 @@ class IpcFile(TableFile):
     def __init__(self, source: Source, options: OpenOptions) -> None:
         super().__init__(source, options)
         is_file = source.path is not None and source.path.is_file()
-        data = pa.memory_map(str(source.path)) if is_file else _open_stream(source)
+        data = _open_file(source.path) if is_file else _open_stream(source)
         is_stream = not is_file or data.read(6) != b"ARROW1"
         if is_file:
             data.seek(0)
@@ -48,6 +49,10 @@ class IpcFile(TableFile):
             batch.validate(full=True)
             yield row, pa.Table.from_batches([batch]), done
             row += batch.num_rows
+
+
+def _open_file(path: Any) -> Any:
+    return path.open() if isinstance(path, StorePath) else pa.memory_map(str(path))
 
 
 def _open_stream(source: Source) -> Any:

@@ -1,5 +1,6 @@
 """NPY: one array, of (rows, features) or (nodes, realizations, features), or with named fields."""
 
+import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from probi._stores import StorePath
 from probi.errors import InputError
 from probi.io.formats.base import Format, OpenOptions, Source, TableFile
 from probi.nodes import Nodes
@@ -53,17 +55,59 @@ def _map(source: Source) -> Any:
         if file.read(6) != b"\x93NUMPY":
             raise InputError("this is not an NPY file: it does not begin like one.")
     try:
-        array = np.load(source.path, mmap_mode="r", allow_pickle=False)
+        if isinstance(source.path, StorePath):
+            array: Any = _StoredArray(source.path)
+        else:
+            array = np.load(source.path, mmap_mode="r", allow_pickle=False)
     except ValueError as error:
         if "Python objects" in str(error):
             raise InputError("it holds Python objects, which probi does not load: that could run code.") from None
         raise
-    has_fields = isinstance(array, np.ndarray) and bool(array.dtype.names)
-    if not isinstance(array, np.ndarray) or array.ndim not in (1, 2, 3) or (array.ndim == 1) != has_fields:
+    is_array = isinstance(array, (np.ndarray, _StoredArray))
+    has_fields = is_array and bool(array.dtype.names)
+    if not is_array or array.ndim not in (1, 2, 3) or (array.ndim == 1) != has_fields:
         raise InputError("the array must be (rows, features) or (nodes, realizations, features), or have named fields.")
     if not has_fields and array.dtype.kind not in "fiub":
         raise InputError(f"the array holds {array.dtype}, not numbers.")
     return array
+
+
+class _StoredArray:
+    """The array of a file in a store, of which rows are read where memory-mapped ones would be."""
+
+    def __init__(self, path: Any) -> None:
+        self._file = path.open()
+        version = np.lib.format.read_magic(self._file)
+        read_header = {(1, 0): np.lib.format.read_array_header_1_0}.get(version, np.lib.format.read_array_header_2_0)
+        self.shape, by_columns, self.dtype = read_header(self._file)
+        if self.dtype.hasobject:
+            raise ValueError("Python objects")
+        if by_columns and self.ndim > 1:
+            raise InputError(
+                "its array is stored by columns (in Fortran order), which cannot be read by rows from a store. Copy "
+                "the file to a local disk."
+            )
+        self._start = self._file.tell()
+        self._row_bytes = self.dtype.itemsize * math.prod(self.shape[1:])
+        if path.stat().st_size < self._start + self.nbytes:
+            raise InputError("the file is cut off: it has fewer rows than its header says.")
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self._row_bytes * len(self)
+
+    def __len__(self) -> int:
+        return self.shape[0] if self.shape else 0
+
+    def __getitem__(self, rows: slice) -> Any:
+        start, stop, _ = rows.indices(len(self))
+        self._file.seek(self._start + start * self._row_bytes)
+        data = self._file.read((stop - start) * self._row_bytes)
+        return np.frombuffer(data, self.dtype).reshape(-1, *self.shape[1:])
 
 
 def _plain(values: Any) -> pa.Array:

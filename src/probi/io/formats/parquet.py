@@ -8,8 +8,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from probi._stores import StorePath
 from probi.errors import InputError
 from probi.io.formats.base import Format, OpenOptions, Source, TableFile, TableWriter, naming_errors
+
+# Bytes of row groups that are read together.
+TOGETHER = 1 << 26
 
 
 class ParquetFile(TableFile):
@@ -21,7 +25,10 @@ class ParquetFile(TableFile):
         super().__init__(source, options)
         import pyarrow.parquet as pq  # takes 20 ms, which other formats do without
 
-        self._file = pq.ParquetFile(source.path, memory_map=False)
+        # Of a store, the columns of some row groups are fetched together, in few requests.
+        is_stored = isinstance(source.path, StorePath)
+        file = source.path.open() if isinstance(source.path, StorePath) else source.path
+        self._file = pq.ParquetFile(file, memory_map=False, pre_buffer=is_stored)
         self.schema = self._file.schema_arrow
         self.total = self.n_rows = self._file.metadata.num_rows
         groups = [self._file.metadata.row_group(g) for g in range(self._file.num_row_groups)]
@@ -39,10 +46,23 @@ class ParquetFile(TableFile):
     def tables(self, names: list[str], step: int, skip: int) -> Iterator[tuple[int, pa.Table, int]]:
         """Tables of ``step`` rows, from the row group on that has row ``skip``."""
         group = max(0, int(np.searchsorted(self._starts, skip, side="right")) - 1)
-        row, groups = int(self._starts[group]), list(range(group, self._file.num_row_groups))
-        for batch in self._file.iter_batches(batch_size=step, row_groups=groups, columns=names):
-            yield row, pa.Table.from_batches([batch]), row + batch.num_rows
-            row += batch.num_rows
+        row = int(self._starts[group])
+        for groups in self._together(group):
+            for batch in self._file.iter_batches(batch_size=step, row_groups=groups, columns=names):
+                yield row, pa.Table.from_batches([batch]), row + batch.num_rows
+                row += batch.num_rows
+
+    def _together(self, first: int) -> Iterator[list[int]]:
+        """Row groups from ``first`` on, some at a time: small ones share batches, and memory stays bounded."""
+        groups, size = [], 0
+        for group in range(first, self._file.num_row_groups):
+            groups.append(group)
+            size += self.pieces[group][1]
+            if size >= TOGETHER:
+                yield groups
+                groups, size = [], 0
+        if groups:
+            yield groups
 
 
 def _create(path: Path, schema: pa.Schema, name: str) -> TableWriter:

@@ -243,7 +243,7 @@ def test_s3_summaries(bucket):
 def faulty(path):
     """Nodes of which some have rows that cannot be used."""
     columns = columns_of(some_nodes("long", n=400), "long")
-    columns["x1"][14] = columns["x0"][130] = float("inf")
+    columns["x1"][14] = columns["x0"][130] = columns["x0"][-3] = float("inf")
     return write(path, columns)
 
 

@@ -21,6 +21,9 @@ from probi.errors import InputError
 # Bytes of an upload at a time.
 CHUNK = 1 << 23
 
+# How long to try to reach a server of Google.
+RETRY_SECONDS = 15
+
 # Where folders are only a part of names, so that none is created.
 OBJECT_STORES = ("s3", "gcs", "abfs")
 
@@ -322,6 +325,8 @@ def _native_store(root: str, suffix: str) -> tuple[Any, str] | None:
     from pyarrow import ArrowInvalid, ArrowNotImplementedError
     from pyarrow.fs import FileSystem
 
+    if root.startswith(("gs://", "gcs://")) and "retry_limit_seconds=" not in suffix:
+        suffix += f"{'&' if suffix else '?'}retry_limit_seconds={RETRY_SECONDS}"  # a quarter of an hour by default
     try:
         store, base = FileSystem.from_uri(root + suffix)
     except (ArrowInvalid, ArrowNotImplementedError):

@@ -17,7 +17,7 @@ class _BlockedImports:
     @staticmethod
     def find_spec(name: str, *_: Any) -> None:
         """Find a module."""
-        if name in _unused:
+        if name in _unused and "xarray" not in sys.modules:  # which needs pandas, and SciPy for old NetCDF
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 

@@ -91,7 +91,7 @@ def _parameters(config: Any, panel: str, types: dict[str, Any]) -> Iterator[insp
 
 
 def _reading(**given: Any) -> Options:
-    id, delimiter = given.get("id"), given.get("delimiter")
+    id, delimiter, realization = given.get("id"), given.get("delimiter"), given.get("realization")
     return Options(
         **given
         | {
@@ -99,13 +99,23 @@ def _reading(**given: Any) -> Options:
             "id": False if id == [NO_COLUMN] else names(id) or None,
             "delimiter": "\t" if delimiter == "\\t" else delimiter,
             "lonlat": _pair(given.get("lonlat")),
+            "node": names(given.get("node")) or None,
+            "realization": False if realization == [NO_COLUMN] else names(realization) or None,
         }
         | {name: False for name in ("probability", "weight") if given.get(name) == NO_COLUMN}
     )
 
 
 TEXT, TEXTS = str | None, list[str] | None
-TYPED = {"features": TEXTS, "id": TEXTS, "probability": TEXT, "weight": TEXT, "lonlat": TEXT}
+TYPED = {
+    "features": TEXTS,
+    "id": TEXTS,
+    "node": TEXTS,
+    "realization": TEXTS,
+    "probability": TEXT,
+    "weight": TEXT,
+    "lonlat": TEXT,
+}
 
 # Per parameter of a command: the options that take its place, and what makes its value of those given.
 GROUPS: dict[str, tuple[list[inspect.Parameter], Callable[..., Any]]] = {

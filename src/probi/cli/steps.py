@@ -279,6 +279,20 @@ def assign_reader(
             return assign_all(reader, centers, file.write, show, outlier_distances=distances), counts
 
 
+def write_grid(console: Console, reader: Reader, folder: AnyPath, results: list[Result]) -> None:
+    """Write labels.nc if the input is one file of labeled arrays; one of another run would not match the centers."""
+    path = folder / "labels.nc"
+    if reader.labels is None or len(reader.sources) > 1:
+        path.unlink(missing_ok=True)
+        return
+    from probi.io.labels import write_labels  # loads xarray
+
+    again = Reader(reader.sources, reader.options, reader.known())
+    reason = write_labels(path, again, folder / "assignment.parquet", results, reader.space)
+    if reason is not None:
+        console.say(f"No labels.nc: {reason}. See assignment.parquet.")
+
+
 # -- results ----------------------------------------------------------------------------------------------------------
 
 

@@ -112,6 +112,16 @@ class Field:
         return self.n_nodes * self.n_realizations * self.n_columns * self.dtype.itemsize
 
     @property
+    def kept(self) -> Mask:
+        """Columns that have a value, as far as is known."""
+        return np.ones(self.n_columns, np.bool_) if self._kept is None else self._kept
+
+    @property
+    def coordinates(self) -> dict[str, Array]:
+        """Coordinate of each dimension of the nodes, as ids; positions where there is none."""
+        return self._coordinates
+
+    @property
     def is_scaled(self) -> bool:
         """Whether coordinates of points are not the values of the variables."""
         return self._factors is not None
@@ -305,9 +315,8 @@ class Field:
 
         What is NaN everywhere in the data is NaN in the centers.
         """
-        kept = np.ones(self.n_columns, np.bool_) if self._kept is None else self._kept
         whole = np.full((len(centers), self.n_columns), np.nan)
-        whole[:, kept] = centers
+        whole[:, self.kept] = centers
         if self._factors is not None:
             whole /= self._factors
         return {

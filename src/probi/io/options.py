@@ -32,6 +32,12 @@ class Options:
         "keep", "keep them, or normalize those of each node to sum to 1."
     )
     group_size: int | None = option_field(None, "Rows per node, for layout groups.")
+    node: Sequence[str] | None = option_field(
+        None, "Dimensions that tell nodes apart, of NetCDF, Zarr and GRIB.", metavar="DIMENSIONS"
+    )
+    realization: Sequence[str] | Literal[False] | None = option_field(
+        None, "Dimensions of the realizations, or none; inferred by default.", metavar="DIMENSIONS"
+    )
     format: str | None = option_field(None, "File format; inferred by default.")
     delimiter: str | None = option_field(None, "CSV delimiter; inferred by default.")
     header: bool | None = option_field(None, "Whether CSV has a header; inferred by default.")
@@ -78,22 +84,25 @@ DEFAULTS = {option.name: option.default for option in fields(Options)}
 
 # Options that say what a row means.
 MEANING = ("layout", "group_size", "features", "id", "probability", "weight", "lonlat", "probabilities", "id_per_file")
+# The same of labeled arrays; results of older versions do not record them.
+LABELS = ("node", "realization")
 # Options that say what to do with rows. One that is given now takes precedence.
 HANDLING = ("missing", "on_bad", "max_bad", "gather", "decimal", "max_node_rows")
 
 
 def reading_of(reader: "Reader") -> dict[str, Any]:
     """Options, as plain values, that give columns the same roles again."""
-    columns = reader.columns
+    columns, labels = reader.columns, reader.labels
     return {
         "layout": columns.layout,
         "group_size": columns.group_size,
-        "features": columns.feature_columns,
+        "features": columns.feature_columns if labels is None else list(labels.variables or ()),
         "id": list(columns.stored_ids),
         "probability": columns.probability,
         "weight": columns.weight,
         "lonlat": None if reader.space.lonlat is None else list(reader.space.lonlat),
         **{option: getattr(reader.options, option) for option in ("probabilities", "id_per_file", *HANDLING)},
+        **{option: _plain(getattr(labels, option)) for option in LABELS if labels is not None},
     }
 
 
@@ -107,12 +116,13 @@ def like_run(options: Options, before: Mapping[str, Any] | None, name: str) -> O
     try:
         # Results of older versions do not record how rows were handled.
         handling = {option: before.get(option, DEFAULTS[option]) for option in HANDLING}
-        before = {option: before[option] for option in MEANING}
+        before = {option: before[option] for option in MEANING} | {option: before.get(option) for option in LABELS}
     except (AttributeError, KeyError, TypeError):
         raise InputError(f"{name} does not record how its run read its files.") from None
     # None: not given, because it has its default.
     given: dict[str, Any] = {
-        option: value if (value := getattr(options, option)) != DEFAULTS[option] else None for option in MEANING
+        option: value if (value := getattr(options, option)) != DEFAULTS[option] else None
+        for option in (*MEANING, *LABELS)
     }
     for option, value in given.items():
         # Features may be patterns: they are compared once the columns are known. Ids matter only where rows of a node
@@ -145,11 +155,16 @@ def check_like_run(reader: "Reader", before: Mapping[str, Any] | None, name: str
     if before is None:
         return
     for option, value in reading_of(reader).items():
-        if option not in ("id", "lonlat", *HANDLING) and _listed(value) != _listed(before[option]):
+        if option not in ("id", "lonlat", *HANDLING) and _listed(value) != _listed(before.get(option)):
             raise InputError(
                 f"{reader.sources[0]} would be read with {option.replace('_', ' ')} {_text(value)}, but the run in "
                 f"{name} had {_text(before[option])}. Rename or drop columns, or leave --features out."
             )
+
+
+def _plain(value: Any) -> Any:
+    """Names as JSON holds them; False where there are none."""
+    return list(value) if value else False
 
 
 def _listed(value: Any) -> Any:

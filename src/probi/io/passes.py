@@ -72,7 +72,7 @@ class Checkpoint:
         self._parameters = parameters
         self._inputs = [_identity(reader, i) for i in range(len(reader.sources))]
         self._read = [
-            _Prefix(source.path, entry.get("size") or 0)
+            _Prefix(None if source.is_folder else source.path, entry.get("size") or 0)
             for source, entry in zip(reader.sources, self._inputs, strict=True)
         ]
         self._n_saved = 0
@@ -185,6 +185,9 @@ class _Prefix:
 def _identity(reader: Reader, file: int) -> dict[str, Any]:
     """What identifies a file; standard input is identified by its first bytes."""
     source = reader.sources[file]
+    if source.is_folder:
+        times = [stat.st_mtime_ns or 0 for stat in source.stats]
+        return {"name": str(source), "size": source.size, "files": len(times), "modified": max(times, default=0)}
     if source.path is None or not source.path.is_file():
         return {"name": str(source), "start": reader.digest_of_start()}
     stat = source.path.stat()

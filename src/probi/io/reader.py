@@ -48,16 +48,19 @@ def read(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], **op
     Parameters
     ----------
     inputs : str, path or several
-        Files (Parquet, CSV, compressed CSV, Arrow IPC, NPY), folders, patterns such as ``part-*.parquet``, URLs of
-        any of them such as ``s3://bucket/day/``, or "-" for standard input.
+        Files (Parquet, CSV, compressed CSV, Arrow IPC, NPY, NetCDF, Zarr, GRIB), folders, patterns such as
+        ``part-*.parquet``, URLs of any of them such as ``s3://bucket/day/``, or "-" for standard input.
     **options
         How to read, each with a default:
 
         layout, features, id, probability, weight, group_size, probabilities
             As in :meth:`probi.Nodes.from_table`. Groups are counted from the start of each file.
+        node, realization : sequence of str, default=None
+            Of NetCDF, Zarr and GRIB, as in :meth:`probi.Nodes.from_xarray`; ``features`` then are variables, and
+            ``weight`` may be "cos_latitude".
         id_per_file : bool, default=False
             Ids restart in each file: the id of a node is then the file's name and its id.
-        format : {"parquet", "csv", "ipc", "npy"}, default=None
+        format : {"parquet", "csv", "ipc", "npy", "netcdf", "zarr", "grib"}, default=None
             None: by the name of each file.
         delimiter : str, default=None
             Of CSV. None: the most frequent candidate in the first line.
@@ -154,6 +157,16 @@ class Reader:
         self.sources: list[Source] = list(inputs) if given and inputs else find_sources(inputs, options.format)
         self._first: TableFile | None = None
         plain = OpenOptions(options.delimiter, options.header, options.decimal)
+        if any(load_format(source.format).is_labeled for source in self.sources):
+            plain = replace(
+                plain, node=options.node, realization=options.realization, variables=options.features,
+                weight=options.weight, missing=options.missing, is_scaled=options.scale != "none",
+            )  # fmt: skip
+        elif options.node or options.realization:
+            raise InputError(
+                f"node and realization (--node, --realization) are for NetCDF, Zarr and GRIB, but {self.sources[0]} "
+                "holds a table."
+            )
         self._open_options = [plain] * len(self.sources)  # filled in with what is inferred when a file is opened
         self._seen: RecentIds | None = None
         self.counts = Counts()
@@ -175,6 +188,14 @@ class Reader:
             self._scale_to_estimate = "none"
             self.schema, self.columns, self.dtype, self.space, self._open_options[:] = known
         self._sizes = [source.size for source in self.sources]
+
+    @property
+    def labels(self) -> OpenOptions | None:
+        """How labeled arrays are read; None for tables.
+
+        :meta private:
+        """
+        return self._open_options[0] if load_format(self.sources[0].format).is_labeled else None
 
     def known(self) -> ReaderInfo:
         """What another reader of these files needs; reads the start of the data if scales must be estimated.
@@ -239,11 +260,13 @@ class Reader:
         return None
 
     def _choose(self, file: TableFile) -> Columns:
-        names = ("features", "id", "probability", "weight", "group_size")
-        roles = {name: getattr(self.options, name) for name in names}
+        names = ("layout", "features", "id", "probability", "weight", "group_size")
+        roles = {name: getattr(self.options, name) for name in names} | dict(file.roles)
         commas = file.decimal_commas
         try:
-            columns = choose_columns(file.schema, self.options.layout, first=lambda: file.first, **roles)
+            columns = choose_columns(file.schema, roles.pop("layout"), first=lambda: file.first, **roles)
+            if file.feature_names is not None:
+                columns = replace(columns, features=file.feature_names)
         except InputError as error:
             hint = _decimal_hint(commas)
             if not hint and file.delimiter is not None and self.options.delimiter is None:

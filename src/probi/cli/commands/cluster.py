@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from probi.io.passes import Tally
 
 # Files of a results folder that could be mistaken for data.
-RESULTS = ("centers.parquet", "centers.csv", "assignment.parquet", "rejected.csv")
+RESULTS = ("centers.parquet", "centers.csv", "assignment.parquet", "rejected.csv", "labels.nc")
 
 
 @opt.command(
@@ -25,6 +25,7 @@ RESULTS = ("centers.parquet", "centers.csv", "assignment.parquet", "rejected.csv
     "probi cluster covertype.parquet --layout groups --group-size 10 -k 20 -o out",
     "zcat gps.csv.gz | probi cluster - -k 12 --layout long --id trip --lonlat lon,lat",
     "probi cluster 'part-*.parquet' -k 2:30 -o out --checkpoint run.probi",
+    "probi cluster forecast.nc --node latitude,longitude -k 6 -o out",
     "probi cluster /shared/days -k 20 -o out --engine dask --workers tcp://scheduler:8786",
 )
 def cluster(
@@ -50,7 +51,8 @@ def cluster(
     """Cluster files of nodes: read once, summarize, solve, write.
 
     Without -o the result is only printed. With -o FOLDER it is written to centers.parquet, centers.csv,
-    assignment.parquet, summary.probi, report.html, result.json, and rejected.csv if rows were left out.
+    assignment.parquet, summary.probi, report.html, result.json, rejected.csv if rows were left out, and labels.nc if
+    the input is NetCDF, Zarr or GRIB.
     """
     from probi.cli import steps
     from probi.io.formats.base import find_sources
@@ -93,6 +95,7 @@ def cluster(
             try:
                 with steps.timed(timings, "assign"):
                     tallies = passes.assign(solutions, output / "assignment.parquet")
+                    steps.write_grid(console, reader, output, solutions)
             except OSError as error:  # such as a full disk: the result is still shown
                 write_error = error
         elif output is not None and assign:

@@ -6,4 +6,7 @@ FORMATS = {
     "csv": "probi.io.formats.csv_file",
     "ipc": "probi.io.formats.ipc",
     "npy": "probi.io.formats.npy",
+    "netcdf": "probi.io.formats.netcdf",
+    "zarr": "probi.io.formats.zarr_folder",
+    "grib": "probi.io.formats.grib",
 }

@@ -3,13 +3,14 @@
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from probi.errors import InputError, ProbiError
 from probi.io.formats import FORMATS
 from probi.io.rows import Rows
 from probi.nodes import Nodes
+from probi.tables import Given
 from probi.tables.columns import Columns
 
 # Coordinates per chunk: some megabytes, so that threads have work and memory stays small.
@@ -52,7 +54,20 @@ class Source:
     @property
     def size(self) -> int | None:
         """Bytes, where they are known."""
+        if self.is_folder:
+            return sum(stat.st_size or 0 for stat in self.stats)
         return None if self.path is None or not self.path.is_file() else self.path.stat().st_size
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether a folder is read as one file."""
+        return self.format != IN_MEMORY and load_format(self.format).is_folder
+
+    @cached_property
+    def stats(self) -> list[Any]:
+        """Sizes and times of the files of a folder."""
+        below: Iterable[Any] = () if self.path is None else self.path.rglob("*")
+        return [file.stat() for file in below if file.is_file()]
 
 
 def find_sources(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], format: str | None) -> list[Source]:
@@ -79,7 +94,7 @@ def _paths(name: str, format: str | None) -> list[AnyPath]:
     path = as_path(name)
     if isinstance(path, StorePath):
         path = path.remembered()
-    if path.is_dir():
+    if path.is_dir() and not _is_folder(path, format):
         # Hidden files are markers of Spark, Hive and editors, not data.
         below: Iterable[Any] = path.rglob("*")
         files = [p for p in sorted(below) if p.is_file()]
@@ -96,6 +111,12 @@ def _paths(name: str, format: str | None) -> list[AnyPath]:
             raise InputError(f"No file matches the pattern {path}.")
         return paths
     raise InputError(f"There is no file {path}.")
+
+
+def _is_folder(path: AnyPath, format: str | None) -> bool:
+    """Whether a folder is one file of its format."""
+    name = format or format_of_name(path.name)
+    return name is not None and load_format(name).is_folder
 
 
 def _format_of_file(path: AnyPath) -> str:
@@ -155,6 +176,13 @@ class OpenOptions:
     decimal: str | None = None
     schema: pa.Schema | None = None  # that of the first file, whose types are not inferred again
     max_bytes: int | None = None  # for a look at the start: about as many bytes are read
+    # Of labeled arrays: roles of dimensions, and what else tells how their nodes are made.
+    node: Sequence[str] | None = None
+    realization: Sequence[str] | Literal[False] | None = None
+    variables: Sequence[str] | None = None
+    weight: Given = None
+    missing: str = "error"
+    is_scaled: bool = False  # features may have different units
 
 
 class TableFile:
@@ -168,6 +196,9 @@ class TableFile:
     delimiter: str | None = None
     decimal_commas: Mapping[str, str] = MappingProxyType({})  # columns that look like numbers with one, and a value
     start: bytes = b""  # identifies an input that can be read only once
+    # Of labeled arrays: the roles of columns, and names of the features that a column of points holds.
+    roles: Mapping[str, Any] = MappingProxyType({})
+    feature_names: tuple[str, ...] | None = None
 
     def __init__(self, source: Source, options: OpenOptions) -> None:
         self.source = source
@@ -227,6 +258,8 @@ class Format:
     create: Callable[[Path, pa.Schema, str], TableWriter] | None = None
     write_nodes: Callable[[Path, Iterable[Nodes], str], int] | None = None
     is_text: bool = False  # types are inferred from what is read
+    is_labeled: bool = False  # holds labeled arrays, whose dimensions have roles
+    is_folder: bool = False  # one of its "files" is a folder
 
 
 def load_format(name: str) -> Format:

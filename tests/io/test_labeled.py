@@ -1,0 +1,194 @@
+"""NetCDF, Zarr and GRIB are read like tables: the nodes of Nodes.from_xarray, and labels back on their coordinates."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from commands import error_line
+from commands import probi as run
+from table_files import batches_of, joined
+
+import probi as pb
+from probi.errors import InputError
+from probi.objective import two_nearest
+
+
+def ensemble(n_members=5, with_steps=True, holes=True):
+    """Temperatures of a small grid: two climates, some members and places missing."""
+    rng = np.random.default_rng(0)
+    latitude, longitude = np.linspace(60.0, 40.0, 6), np.arange(0.0, 8.0)
+    climate = np.where(np.arange(6) < 3, 270.0, 290.0)[None, None, :, None]
+    steps = {"step": np.array([6, 12, 18], "timedelta64[h]").astype("timedelta64[ns]")} if with_steps else {}
+    values = climate + rng.normal(size=(n_members, 3 if with_steps else 1, 6, 8))
+    if holes:
+        values[2, :, 1, 3] = np.nan  # a member
+        values[:, :, 4, 5] = np.nan  # a place
+    dims = ("number", "step", "latitude", "longitude")
+    array = xr.DataArray(
+        values if with_steps else values[:, 0],
+        {"number": np.arange(n_members), **steps, "latitude": latitude, "longitude": longitude},
+        dims if with_steps else ("number", "latitude", "longitude"),
+        name="t2m",
+        attrs={"units": "K"},
+    )
+    return array.to_dataset()
+
+
+def save(dataset, path):
+    if path.suffix == ".zarr":
+        dataset.chunk({"latitude": 2, "longitude": 4}).to_zarr(path, consolidated=False)
+    else:
+        dataset.to_netcdf(path, engine="h5netcdf")
+    return path
+
+
+def by_id(nodes):
+    order = np.argsort(nodes.ids, order=nodes.ids.dtype.names)
+    return nodes.take(order)
+
+
+GRID = ("latitude", "longitude")
+
+
+@pytest.mark.parametrize("ending", ["nc", "zarr"])
+def test_the_nodes_are_those_of_from_xarray(tmp_path, ending):
+    dataset = ensemble()
+    path = save(dataset, tmp_path / f"x.{ending}")
+    expected = by_id(pb.Nodes.from_xarray(dataset, node=GRID))
+    reader = pb.io.read(path, node=GRID)
+    assert reader.space.features == ("t2m[step=6h]", "t2m[step=12h]", "t2m[step=18h]")
+    found = by_id(pb.Nodes.concat(list(reader)))
+    assert found == expected
+    assert found.ids.dtype.names == GRID
+    assert len(found) == 47
+    weighted = pb.Nodes.concat(list(pb.io.read(path, node=GRID, weight="cos_latitude")))
+    assert by_id(weighted) == by_id(pb.Nodes.from_xarray(dataset, node=GRID, weights="cos_latitude"))
+
+
+def test_any_chunks_give_the_same_nodes_and_reading_resumes_anywhere(tmp_path, monkeypatch):
+    from probi.inputs import fields
+    from probi.io.formats import base
+
+    path = save(ensemble(), tmp_path / "x.zarr")
+    monkeypatch.setattr(fields, "BLOCK_BYTES", 1 << 10)
+    monkeypatch.setattr(base, "MIN_ROWS", 3)
+    monkeypatch.setattr(base, "MAX_ROWS", 3)
+    reader = pb.io.read(path, node=GRID)
+    batches = list(reader.batches())
+    assert len(batches) > 6
+    nodes = joined(batches)
+    for i, batch in enumerate(batches[:-1]):
+        rest = joined(list(pb.io.read(path, node=GRID).batches(batch.position, batch.counts)))
+        assert rest == nodes[sum(len(each.nodes) for each in batches[: i + 1]) :]
+
+
+def test_grib(tmp_path):
+    pytest.importorskip("cfgrib")
+    eccodes = pytest.importorskip("eccodes")
+    with (tmp_path / "x.grib").open("wb") as file:
+        for number in range(3):
+            message = eccodes.codes_grib_new_from_samples("regular_ll_sfc_grib2")
+            keys = {"typeOfProcessedData": "pf", "productDefinitionTemplateNumber": 1, "perturbationNumber": number}
+            for key, value in (keys | {"numberOfForecastsInEnsemble": 3}).items():
+                eccodes.codes_set(message, key, value)
+            n = eccodes.codes_get(message, "Ni") * eccodes.codes_get(message, "Nj")
+            eccodes.codes_set_values(message, np.random.default_rng(number).normal(280.0, 5.0, n))
+            eccodes.codes_write(message, file)
+            eccodes.codes_release(message)
+    reader = pb.io.read(tmp_path / "x.grib", node=GRID)
+    nodes = pb.Nodes.concat(list(reader))
+    assert nodes.n_realizations == 3 * len(nodes) == 3 * n
+    assert [path.name for path in tmp_path.iterdir()] == ["x.grib"]  # no index beside it
+    dataset = xr.open_dataset(tmp_path / "x.grib", engine="cfgrib", indexpath="")
+    assert by_id(nodes) == by_id(pb.Nodes.from_xarray(dataset, node=GRID))
+
+
+@pytest.mark.parametrize("ending", ["nc", "zarr"])
+def test_the_command_writes_labels(tmp_path, capsys, ending):
+    path = save(ensemble(), tmp_path / f"x.{ending}")
+    ran = run(capsys, "cluster", path, "--node", "latitude,longitude", "-k", "2", "-o", tmp_path / "out")
+    assert ran.code == 0, ran.err
+    with xr.open_dataset(tmp_path / "out" / "labels.nc", engine="h5netcdf") as labels:
+        labels = labels.load()
+    assert labels.label.dims == GRID
+    assert labels.label.isnull().values.nonzero()[0].tolist() == [4]
+    assert np.isnan(labels.label.values[4, 5])
+    here = labels.label.values
+    assert len(set(here[:3].ravel())) == 1
+    assert len(set(here[3:][~np.isnan(here[3:])])) == 1
+    assert here[0, 0] != here[5, 0]
+    centers = labels.t2m_center
+    assert centers.dims == ("cluster", "step")
+    assert centers.attrs["units"] == "K"
+    assert sorted(np.round(centers.mean("step").values, -1)) == [270.0, 290.0]
+    expected = pb.Nodes.from_xarray(ensemble(), node=GRID)
+    nearest = two_nearest(expected, np.asarray(centers))
+    distances = labels.distance.values.ravel()
+    np.testing.assert_allclose(distances[~np.isnan(distances)], nearest.distances, rtol=1e-6)
+    assert (here.ravel()[~np.isnan(distances)] == nearest.labels).all()
+    # Its results say how files are read.
+    ran = run(capsys, "assign", path, "--centers", tmp_path / "out", "-o", tmp_path / "a.csv")
+    assert ran.code == 0, ran.err
+    assert len((tmp_path / "a.csv").read_text().splitlines()) == 48
+    wrong = run(capsys, "assign", path, "--centers", tmp_path / "out", "--node", "number", "-o", tmp_path / "b.csv")
+    assert "--node is number, but the run in" in wrong.err
+
+
+def test_a_checkpoint_of_a_zarr_folder(tmp_path, capsys, monkeypatch):
+    from probi.inputs import fields
+
+    monkeypatch.setattr(fields, "BLOCK_BYTES", 1 << 10)
+    path = save(ensemble(), tmp_path / "x.zarr")
+    arguments = ["cluster", path, "--node", "latitude,longitude", "-k", "2", "--checkpoint-every", "5"]
+    assert run(capsys, *arguments, "-o", tmp_path / "out").code == 0
+    with monkeypatch.context() as patch:
+        calls = iter(range(1000))
+        patch.setattr("probi.cli.console.Interrupts.is_stopped", lambda self: next(calls) == 3)
+        assert run(capsys, *arguments, "-o", tmp_path / "again", "--checkpoint", tmp_path / "run").code == 1
+    ran = run(capsys, *arguments, "-o", tmp_path / "again", "--checkpoint", tmp_path / "run")
+    assert "Resuming from" in ran.err
+    for name in ("centers.csv", "assignment.parquet", "summary.probi", "labels.nc"):
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "out" / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({}, "say which dimensions tell nodes apart: --node, such as .*There are number"),
+        ({"node": "lat"}, "There is no dimension 'lat'.*Write node='latitude'"),
+        ({"node": ["step"], "realization": ["step"]}, "cannot be both node and realization"),
+        ({"node": GRID, "features": ["rain"]}, "There is no variable 'rain'"),
+        ({"node": GRID, "weight": "area"}, "--weight must be cos_latitude or none"),
+        ({"node": GRID, "missing": "skip-row"}, "missing"),
+    ],
+)
+def test_what_is_wrong_is_a_sentence(tmp_path, options, sentence):
+    path = save(ensemble(), tmp_path / "x.nc")
+    with pytest.raises(InputError, match=rf"x\.nc.*{sentence}"):
+        pb.io.read(path, **options)
+
+
+def test_units_that_differ_need_a_scale(tmp_path):
+    dataset = ensemble(with_steps=False)
+    dataset["tp"] = dataset.t2m * 1e-3
+    dataset.tp.attrs["units"] = "m"
+    path = save(dataset, tmp_path / "x.nc")
+    with pytest.raises(InputError, match=r"different units: t2m \(K\), tp \(m\)\. Scale them \(--scale standard"):
+        pb.io.read(path, node=GRID)
+    assert pb.io.read(path, node=GRID, scale="standard").space.features == ("t2m", "tp")
+    assert pb.io.read(path, node=GRID, features=["tp"]).space.features == ("tp",)
+
+
+def test_other_files_have_no_dimensions(tmp_path, capsys):
+    (tmp_path / "x.csv").write_text("x,y\n1,2\n")
+    line = error_line(run(capsys, "info", tmp_path / "x.csv", "--node", "x"))
+    assert line.endswith(f"are for NetCDF, Zarr and GRIB, but {tmp_path}/x.csv holds a table.")
+    (tmp_path / "x.nc").write_bytes(b"CDF\x01 and nothing")
+    assert "x.nc cannot be read as netcdf: " in error_line(run(capsys, "info", tmp_path / "x.nc", "--node", "x"))
+
+
+def test_a_dimension_called_like_a_column(tmp_path):
+    array = xr.DataArray(np.random.default_rng(0).normal(size=(3, 4)), dims=("member", "points"), name="weight")
+    path = save(array.to_dataset(), tmp_path / "x.nc")
+    (batch,) = batches_of(path, node=["points"])
+    assert batch.nodes.ids.tolist() == [0, 1, 2, 3]
+    assert (batch.nodes.points == pb.Nodes.from_xarray(array, node="points").points).all()

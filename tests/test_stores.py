@@ -424,3 +424,14 @@ def test_files_on_the_web(tmp_path, capsys):
         for query in ("", "?key=guessed"):
             line = error_line(probi(capsys, "info", f"{address}/x.csv{query}"))
             assert line == f"There is no file {address}/x.csv."
+
+
+@pytest.mark.stores
+def test_s3_netcdf(bucket, tmp_path):
+    xr = pytest.importorskip("xarray")
+    array = xr.DataArray(np.random.default_rng(0).normal(size=(4, 6)), dims=("member", "place"), name="t")
+    array.to_netcdf(tmp_path / "x.nc", engine="h5netcdf")
+    url = put(tmp_path / "x.nc", bucket / "x.nc")
+    assert read_nodes(url, node=["place"]) == read_nodes(tmp_path / "x.nc", node=["place"])
+    with pytest.raises(InputError, match="only NetCDF is read from a store"):
+        read_nodes(put(tmp_path / "x.nc", bucket / "x.grib"), node=["place"])

@@ -68,13 +68,16 @@ def test_any_chunks_give_the_same_nodes_and_reading_resumes_anywhere(tmp_path, m
     from probi.inputs import fields
     from probi.io.formats import base
 
-    path = save(ensemble(), tmp_path / "x.zarr")
+    dataset = ensemble()
+    dataset.t2m[:, :, 0, 1] = np.nan  # a place in the first chunk
+    path = save(dataset, tmp_path / "x.zarr")
     monkeypatch.setattr(fields, "BLOCK_BYTES", 1 << 10)
     monkeypatch.setattr(base, "MIN_ROWS", 3)
     monkeypatch.setattr(base, "MAX_ROWS", 3)
     reader = pb.io.read(path, node=GRID)
     batches = list(reader.batches())
     assert len(batches) > 6
+    assert np.concatenate([batch.where for batch in batches]).tolist() == list(range(46))
     nodes = joined(batches)
     for i, batch in enumerate(batches[:-1]):
         rest = joined(list(pb.io.read(path, node=GRID).batches(batch.position, batch.counts)))

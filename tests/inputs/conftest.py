@@ -1,4 +1,4 @@
-"""Before any test: the PROJ inside eccodes, which xarray loads with cfgrib, breaks a pyproj that is first used after it."""
+"""The PROJ inside eccodes, which xarray loads with cfgrib, breaks a pyproj that is first used after it."""
 
 import contextlib
 

@@ -88,6 +88,13 @@ def test_any_chunks_give_the_same_nodes_and_reading_resumes_anywhere(tmp_path, m
         assert rest == nodes[sum(len(each.nodes) for each in batches[: i + 1]) :]
 
 
+def test_features_of_a_zarr_folder_are_in_order_of_their_names(tmp_path):
+    one = ensemble()
+    path = save(one.assign(wind=one.t2m, aerosol=one.t2m), tmp_path / "x.zarr")
+    names = pb.io.read(path, node=GRID).opened(0).feature_names
+    assert list(dict.fromkeys(name.split("[")[0] for name in names)) == ["aerosol", "t2m", "wind"]
+
+
 @forking
 def test_grib(tmp_path):
     for name in ("eccodes", "cfgrib"):

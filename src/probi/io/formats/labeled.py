@@ -119,9 +119,11 @@ def _open(source: Source, engine: str | None) -> Any:
     if engine == "zarr":
         keywords["consolidated"] = False  # on a disk, all metadata are near
     try:
-        return xarray.open_dataset(path, **keywords)
+        dataset = xarray.open_dataset(path, **keywords)
     except ImportError as error:
         raise MissingExtraError(f"{source}: {error}") from None
+    # Zarr lists the arrays of a folder in any order, which must not be that of the features.
+    return dataset[sorted(dataset.variables, key=str)] if engine == "zarr" else dataset
 
 
 def _field(dataset: Any, options: OpenOptions) -> Field:

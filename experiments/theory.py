@@ -197,7 +197,7 @@ def _steps(data: Path, records: Records, report: Callable[[str], None]) -> None:
         seconds, centers = _best(find)
         records.add(method=method, step="centers", seconds=seconds, quality=probi.expected_cost(places, centers) / best)
     rows, _ = importance._rows([measured(bare())])
-    seconds, (order, cell_offsets) = _best(
+    seconds, (leaves, cell_of, *_) = _best(
         lambda: importance._cells(
             rows,
             nodes.mass,
@@ -207,7 +207,8 @@ def _steps(data: Path, records: Records, report: Callable[[str], None]) -> None:
             np.random.default_rng(0),
         )
     )
-    alone = [places.take(np.sort(part)) for part in np.split(order, cell_offsets[1:-1])]
+    cells = cell_of[leaves]
+    alone = [places.take(np.flatnonzero(cells == cell)) for cell in range(cells.max() + 1)]
     in_cells = sum(probi.expected_cost(part, probi.one_medians(_as_one(part))[0]) for part in alone)
     records.add(method="default", step="centers", seconds=seconds, quality=in_cells / best)
     fixed = [(centers, probi.expected_cost(nodes, centers)) for centers in adversaries(nodes, K)]

@@ -161,9 +161,8 @@ def cells():
     nodes = probi.Nodes.from_points(X)
     rng = np.random.default_rng(0)
     rows, _ = importance._rows([nodes])
-    order, cell_offsets = importance._cells(rows, nodes.mass, len(X), 64, 8, rng)
-    cell_of = np.empty(len(X), int)
-    cell_of[order] = np.repeat(np.arange(len(cell_offsets) - 1), np.diff(cell_offsets))
+    leaves, cell_of_leaf, *_ = importance._cells(rows, nodes.mass, len(X), 64, 8, rng)
+    cell_of = cell_of_leaf[leaves]
     chosen = importance.reduce([nodes], 64, 2, np.random.default_rng(0))
     made, (left, right) = figure(5.8, 2.9, columns=2, sharex=True, sharey=True)
     shades = np.array([BLUE, ORANGE, GREEN, PURPLE, RED, GREY, "#1aa3a3", "#b8860b"])

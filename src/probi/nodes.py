@@ -452,7 +452,7 @@ class Nodes:
         Parameters
         ----------
         obj : DataArray or Dataset
-            Of numbers. It is loaded into memory; ``ds.probi.cluster`` of :mod:`probi.xarray` reads chunk by chunk.
+            Of numbers. It is loaded into memory; ``ds.probi.cluster`` of ``probi.xarray`` reads chunk by chunk.
         node : str or sequence of str
             Dimensions of the nodes: ``("latitude", "longitude")`` for places, ``"number"`` for the members.
         realization : str, sequence of str or False, default=None
@@ -653,7 +653,7 @@ class Nodes:
         See Also
         --------
         from_gaussian : From covariances.
-        probi.geo : Longitude and latitude.
+        probi.geo.to_sphere : Longitude and latitude.
 
         Examples
         --------

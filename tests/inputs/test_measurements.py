@@ -118,7 +118,7 @@ def test_units_of_astropy():
     assert_allclose(moments(scaled, 0)[0], [2.0, 3.0])
     assert_allclose(np.diag(moments(scaled, 0)[1]), [0.04, 0.01])
     values = [[10.0, 20.0], [30.0, 40.0]] * u.km
-    assert_allclose(moments(Nodes.from_errors(values, 500 * u.m), 0)[1], 0.25 * np.eye(2))
+    assert_allclose(moments(Nodes.from_errors(values, 500 * u.m), 0)[1], 0.25 * np.eye(2), atol=1e-15)
     masked = Table({"a": MaskedColumn([1.0, 2.0], mask=[False, True]), "a_err": [0.1, 0.1]})
     with pytest.raises(InputError, match="Row 1 has no value or no error in feature 0"):
         Nodes.from_errors(masked)

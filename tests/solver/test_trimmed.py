@@ -5,7 +5,7 @@ import math
 import naive
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from strategies import build, weighted_nodes_and_centers
@@ -13,7 +13,7 @@ from strategies import build, weighted_nodes_and_centers
 import probi
 from probi.medians import SPREAD_TOL, certified_medians
 from probi.solver.options import SolveOptions
-from probi.solver.trimmed import excess, threshold, trimmed_cost
+from probi.solver.trimmed import _Centers, excess, threshold, trimmed_cost, trimmed_excess
 
 CENTERS = np.array([[0.0, 0.0], [12.0, 0.0], [0.0, 12.0], [12.0, 12.0], [24.0, 6.0]])
 
@@ -182,3 +182,20 @@ def test_estimators_label_outliers(estimator):
 def test_parameters_that_make_no_sense(parameters):
     with pytest.raises(probi.InputError, match="outlier"):
         probi.solve(np.zeros((9, 2)), 2, **parameters)
+
+
+@given(weighted_nodes_and_centers(), st.sampled_from([{"outliers": 0.3}, {"outlier_distance": 1.0}]))
+def test_what_a_center_is_worth_is_the_cost_without_it(data, parameters):
+    some, _, centers = data
+    nodes, centers = build(some), np.unique(np.array(centers), axis=0)
+    assume(len(centers) > 2)
+    options = SolveOptions(1, **parameters)
+    some_centers = _Centers(nodes, centers, options)
+    for removed in (0, 1):
+        # After the first removal, what is known of the nearest centers has been brought up to date.
+        remaining = some_centers.remaining
+        before = trimmed_excess(nodes, excess(nodes, centers[remaining]), options)
+        for c in remaining:
+            after = trimmed_excess(nodes, excess(nodes, centers[remaining[remaining != c]]), options)
+            assert_allclose(some_centers.worth(c), after - before, rtol=1e-9, atol=1e-9)
+        some_centers.remove(removed)

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from probi._types import Array, Floats, Labels
+from probi._types import Array, Floats, Integers, Labels
 from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import Nodes
-from probi.objective import Assignment, assign, expected_cost, expected_distances
+from probi.objective import Assignment, assign, expected_cost, two_nearest
 from probi.solver.options import SolveOptions
 from probi.solver.result import Result, make_result
 
@@ -89,21 +89,33 @@ def trimmed_cost(nodes: Nodes, centers: Floats, outlier_distance: float) -> tupl
 
 def threshold(nodes: Nodes, of_nodes: Floats, options: SolveOptions) -> float:
     """The excess above which nodes are outliers: as given, or such that at most the given share of the mass is."""
+    return _limit(nodes.mass, of_nodes, _allowed(nodes, options), options)
+
+
+def _allowed(nodes: Nodes, options: SolveOptions) -> float:
+    """Mass that may be left out."""
+    return (
+        (options.outliers or 0.0) * float(nodes.mass.sum()) * (1.0 + 1e-12)
+    )  # 2 of 100 nodes are 0.02, rounded or not
+
+
+def _limit(mass: Floats, excess: Floats, allowed: float, options: SolveOptions) -> float:
     if options.outlier_distance is not None:
         return float(options.outlier_distance)
-    order = np.argsort(-of_nodes, kind="stable")
-    beyond = np.cumsum(nodes.mass[order])
-    allowed = (options.outliers or 0.0) * float(beyond[-1]) * (1.0 + 1e-12)  # 2 of 100 nodes are 0.02, rounded or not
-    n_left_out = int(np.searchsorted(beyond, allowed, side="right"))
+    order = np.argsort(-excess, kind="stable")
+    n_left_out = int(np.searchsorted(np.cumsum(mass[order]), allowed, side="right"))
     # The first node that stays, with all that are as far.
-    return float(of_nodes[order[min(n_left_out, len(order) - 1)]])
+    return float(excess[order[min(n_left_out, len(order) - 1)]])
 
 
 def trimmed_excess(nodes: Nodes, of_nodes: Floats, options: SolveOptions) -> float:
     """The excess that is minimized: of the nodes that stay; with a distance, outliers cost as much as it."""
-    limit = threshold(nodes, of_nodes, options)
+    return _trimmed_sum(nodes.mass, of_nodes, threshold(nodes, of_nodes, options), options)
+
+
+def _trimmed_sum(mass: Floats, excess: Floats, limit: float, options: SolveOptions) -> float:
     outside = 0.0 if options.outlier_distance is None else limit
-    return math.fsum(nodes.mass * np.where(of_nodes > limit, outside, of_nodes))
+    return math.fsum(mass * np.where(excess > limit, outside, excess))
 
 
 def _rest(nodes: Nodes, centers: Floats, options: SolveOptions) -> Nodes:
@@ -114,17 +126,63 @@ def _rest(nodes: Nodes, centers: Floats, options: SolveOptions) -> Nodes:
 
 
 def _without_least(nodes: Nodes, centers: Floats, options: SolveOptions) -> Floats:
-    """Remove centers one by one, each time the one whose loss costs the nodes that stay least."""
-    distances = expected_distances(nodes, centers) / nodes.total_probabilities[:, None]
-    remaining = list(range(len(centers)))
-    while len(remaining) > options.n_clusters:
+    """Remove centers one by one, each time the one whose loss costs the nodes that stay least.
 
-        def cost_without(center: int) -> float:
-            nearest = distances[:, [other for other in remaining if other != center]].min(axis=1)
-            return trimmed_excess(nodes, beyond_spread(nodes, nearest), options)
+    What a center is worth hardly ever falls when another one is removed, so it is computed again only where it is the
+    least.
+    """
+    rest = _Centers(nodes, centers, options)
+    worth = np.full(len(centers), -np.inf)
+    for _ in range(len(centers) - options.n_clusters):
+        least = int(worth.argmin())
+        worth[least] = rest.worth(least)
+        while worth[least] > worth.min():
+            least = int(worth.argmin())
+            worth[least] = rest.worth(least)
+        rest.remove(least)
+        worth[least] = np.inf
+    return centers[rest.remaining]
 
-        remaining.remove(min(remaining, key=cost_without))
-    return centers[remaining]
+
+class _Centers:
+    """Centers of which some are removed, and the excess of each node over the nearest two that remain."""
+
+    def __init__(self, nodes: Nodes, centers: Floats, options: SolveOptions) -> None:
+        self.nodes, self.centers, self.options = nodes, centers, options
+        self.remaining = np.arange(len(centers))
+        self.allowed, self.limit = _allowed(nodes, options), 0.0
+        self.labels, self.next_labels = np.empty((2, len(nodes)), np.int64)
+        self.excess, self.next_excess = np.empty((2, len(nodes)))
+        self._find_nearest(np.arange(len(nodes)))
+
+    def worth(self, center: int) -> float:
+        """How much more the nodes cost without a center: its own nodes go to the next one, or become outliers.
+
+        If they do, the nearest of the outliers stay instead. No other node changes.
+        """
+        rows = np.flatnonzero((self.labels == center) | (self.excess >= self.limit))
+        without = np.where(self.labels[rows] == center, self.next_excess[rows], self.excess[rows])
+        mass = self.nodes.mass[rows]
+        limit = _limit(mass, without, self.allowed, self.options)
+        return _trimmed_sum(mass, without, limit, self.options) - _trimmed_sum(
+            mass, self.excess[rows], self.limit, self.options
+        )
+
+    def remove(self, center: int) -> None:
+        """Remove a center: the nodes for which it is one of the nearest two find the next one."""
+        self.remaining = self.remaining[self.remaining != center]
+        self._find_nearest(np.flatnonzero((self.labels == center) | (self.next_labels == center)))
+
+    def _find_nearest(self, rows: Integers) -> None:
+        part = self.nodes.take(rows)
+        nearest = two_nearest(part, self.centers[self.remaining])
+        self.labels[rows] = self.remaining[nearest.labels]
+        self.next_labels[rows] = self.remaining[nearest.next_labels]
+        self.excess[rows] = beyond_spread(part, nearest.distances)
+        self.next_excess[rows] = beyond_spread(part, nearest.next_distances)
+        # With fewer centers nodes are farther away, so the limit never falls.
+        far = np.flatnonzero(self.excess >= self.limit)
+        self.limit = _limit(self.nodes.mass[far], self.excess[far], self.allowed, self.options)
 
 
 def trimmed_result(nodes: Nodes, centers: Floats, n_iter: int, options: SolveOptions) -> Result:

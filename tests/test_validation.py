@@ -2,6 +2,8 @@
 
 import copy
 import re
+import sys
+import types
 import warnings
 
 import numpy as np
@@ -280,6 +282,12 @@ def test_a_realization_of_probability_0_is_fine():
 
 def test_a_masked_array_with_nothing_masked_is_fine():
     assert_array_equal(Nodes.from_points(np.ma.array(POINTS)).points, POINTS)
+
+
+def test_a_thread_may_be_importing_masked_arrays(monkeypatch):
+    """A reader on its own thread raised where a compiler imported numpy.ma at that moment."""
+    monkeypatch.setitem(sys.modules, "numpy.ma", types.ModuleType("numpy.ma"))
+    assert_array_equal(Nodes.from_points(POINTS).points, POINTS)
 
 
 def test_lists_and_whole_numbers_are_fine():

@@ -155,13 +155,13 @@ def as_array(values: Any, name: str) -> Array:
 
 def _has_masked(values: Any) -> bool:
     """Whether a value is masked in an array, or in one of the arrays in a list: NumPy would ignore the masks."""
-    # Not np.ma: that would import it, and whoever has such an array has imported it.
-    masked = sys.modules.get("numpy.ma")
+    # Not np.ma: that would import it, and whoever has such an array has imported it. Another thread may be about to.
+    masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
     if masked is None:
         return False
     if isinstance(values, (list, tuple)):
-        return any(_has_masked(part) for part in values if isinstance(part, (list, tuple, masked.MaskedArray)))
-    return isinstance(values, masked.MaskedArray) and bool(masked.is_masked(values))
+        return any(_has_masked(part) for part in values if isinstance(part, (list, tuple, masked)))
+    return isinstance(values, masked) and bool(sys.modules["numpy.ma"].is_masked(values))
 
 
 def as_floats(values: Any, name: str, n_dimensions: int, dtype: Any = None) -> Array:

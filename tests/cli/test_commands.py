@@ -13,7 +13,7 @@ from table_files import as_nodes, assert_same, columns_of, options_of, read_node
 
 import probi as library
 from probi import Nodes, Summary, expected_cost, solve
-from probi.cli.steps import Results
+from probi.cli.results import Results
 from probi.io.formats.base import find_sources, open_file
 from probi.io.options import MEANING, Options, like_run
 from probi.io.transform import Transform
@@ -32,7 +32,7 @@ PLACES = np.column_stack(list(CENTERS.values()))
 @pytest.fixture(autouse=True)
 def no_report(monkeypatch):
     """It takes longest, and has tests of its own."""
-    monkeypatch.setattr("probi.cli.steps.write_run_report", lambda outcome, path: None)
+    monkeypatch.setattr("probi.cli.results.write_run_report", lambda outcome, path: None)
 
 
 @pytest.fixture

@@ -480,7 +480,7 @@ def _summary_bytes(nodes, shard):
 def test_the_same_results_folder(tmp_path, capsys, monkeypatch):
     import pyarrow.parquet as pq
 
-    monkeypatch.setattr("probi.cli.steps.write_run_report", lambda outcome, path: None)
+    monkeypatch.setattr("probi.cli.results.write_run_report", lambda outcome, path: None)
     columns = columns_of(some_nodes("long", n=3000), "long")
     columns["x0"][4321] = float("nan")
     path = write(tmp_path / "x.parquet", columns, step=1000)

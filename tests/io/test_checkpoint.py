@@ -234,7 +234,7 @@ def job(tmp_path, monkeypatch, capsys):
     """A function that runs the command on one file, with a checkpoint; other arguments may be given."""
     tiny(monkeypatch, 13, block=250)
     monkeypatch.setattr(
-        "probi.cli.steps.write_run_report", lambda outcome, path: None
+        "probi.cli.results.write_run_report", lambda outcome, path: None
     )  # takes longest, and is not compared
     path = write(tmp_path / "x.parquet", with_faults(columns_of(some_nodes("long", n=80), "long")), step=11)
 
@@ -282,7 +282,7 @@ def test_the_checkpoint_stays_if_the_end_fails(job, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("probi.cli.steps.write_centers", fail)
+        patch.setattr("probi.cli.results.write_centers", fail)
         assert error_line(job(), code=1) == "No space left on device."
     assert job.checkpoint.exists()
     n_read = []

@@ -16,8 +16,8 @@ from probi import Summary
 # Small batches, slow enough to be killed between any two of them, or in the middle of a file; no report.
 DRIVER = """
 import pathlib, sys, time
-from probi.cli import app, console, steps
-steps.write_run_report = lambda outcome, path: None
+from probi.cli import app, console, results
+results.write_run_report = lambda outcome, path: None
 from probi.io.formats import base, csv_file
 csv_file.BLOCK = 2000
 base.MAX_ROWS = 100

@@ -30,7 +30,7 @@ SETTINGS = ("--layout", "long", "--size", "40", "--n-init", "2", "--seed", "5")
 def no_report(request, monkeypatch):
     """The report takes longest, and has tests of its own; where it matters a test asks for it by a mark."""
     if "report" not in request.node.name:
-        monkeypatch.setattr("probi.cli.steps.write_run_report", lambda outcome, path: None)
+        monkeypatch.setattr("probi.cli.results.write_run_report", lambda outcome, path: None)
 
 
 @pytest.fixture

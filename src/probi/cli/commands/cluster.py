@@ -55,6 +55,7 @@ def cluster(
     the input is NetCDF, Zarr or GRIB.
     """
     from probi.cli import steps
+    from probi.cli.results import Results
     from probi.io.formats.base import find_sources
 
     _check_engine(engine, workers, checkpoint, summary_options.get("shard", 0))
@@ -102,9 +103,7 @@ def cluster(
             console.say("No assignment.parquet: a stream cannot be read twice. Run probi assign on a copy of it.")
         stack.close()  # the workers are no longer needed
 
-        results = steps.Results(
-            summarized, reader.space, solutions, parameters, timings, sources, counts, tallies, choice
-        )
+        results = Results(summarized, reader.space, solutions, parameters, timings, sources, counts, tallies, choice)
         results.finish(console, output, write_error)
 
 

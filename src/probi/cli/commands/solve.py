@@ -27,6 +27,7 @@ def solve(
 ) -> None:
     """Find centers for a summary, for one number of clusters or several."""
     from probi.cli import steps
+    from probi.cli.results import Results
     from probi.summary import Summary
 
     timings: dict[str, float] = {}
@@ -39,5 +40,5 @@ def solve(
     if output is not None:
         steps.create_folder(output)
     parameters = {"summary": str(summary), "k": ks, "n_init": n_init, "seed": seed, **trimming}
-    results = steps.Results(loaded, steps.space_of(loaded), solutions, parameters, timings, choice=choice)
+    results = Results(loaded, steps.space_of(loaded), solutions, parameters, timings, choice=choice)
     results.finish(console, output)

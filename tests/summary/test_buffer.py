@@ -144,3 +144,16 @@ def test_certain_nodes_take_no_more_than_their_points_until_others_come():
     buffer.append(points[:2])
     assert buffer.nodes() == Nodes.concat([points, weighted, uncertain(5), points[:2]])
     assert_array_equal(buffer.nodes().total_probabilities[:43], 1.0)
+
+
+@pytest.mark.parametrize("make", [certain, uncertain])
+def test_a_copy_shares_memory_until_it_grows_and_neither_sees_what_the_other_adds(make):
+    some = make(40)
+    buffer = Buffer.of(some[:10])
+    copy = buffer.copy()
+    assert np.shares_memory(copy.nodes().points, buffer.nodes().points)
+    buffer.append(some[10:12])  # there is room, behind the nodes they share
+    copy.append(some[20:22])
+    assert buffer.nodes() == some[:12]
+    assert copy.nodes() == Nodes.concat([some[:10], some[20:22]])
+    assert copy.n_realizations == copy.nodes().n_realizations

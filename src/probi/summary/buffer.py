@@ -68,6 +68,15 @@ class Buffer:
             buffer.append(nodes)
         return buffer
 
+    def copy(self) -> "Buffer":
+        """Buffer with the same nodes; it shares their memory, which never changes, and has no room for others there."""
+        buffer = Buffer()
+        buffer._used, buffer._expected, buffer._magnitude = self._used, self._expected, self._magnitude
+        buffer._arrays = {
+            name: self._arrays[name][:stop] for name, stop in _n_rows(*self._used[:2]).items() if name in self._arrays
+        }
+        return buffer
+
     def __len__(self) -> int:
         return self._used[0]
 
@@ -152,8 +161,13 @@ class Buffer:
         return self._views(*self._used[:2])
 
     def _views(self, n: int, r: int) -> Nodes:
-        rows = {"points": r, "probabilities": r, "offsets": n + 1, "weights": n, "ids": n, "total_probabilities": n}
         arrays: dict[str, Any] = {
-            name: frozen(self._arrays[name][:stop]) if name in self._arrays else None for name, stop in rows.items()
+            name: frozen(self._arrays[name][:stop]) if name in self._arrays else None
+            for name, stop in _n_rows(n, r).items()
         }
         return Nodes._trusted(**arrays, magnitude=self._magnitude, statistics={})
+
+
+def _n_rows(n: int, r: int) -> dict[str, int]:
+    """Length of each array of n nodes with r realizations."""
+    return {"points": r, "probabilities": r, "offsets": n + 1, "weights": n, "ids": n, "total_probabilities": n}

@@ -403,8 +403,8 @@ class Stream:
         return self._with_each(form.convert)
 
     def copy(self) -> "Stream":
-        """Copy of the stream with its own buffer; coresets never change and are shared."""
-        return self._with_each(lambda nodes: nodes)
+        """Copy of the stream that can be updated by itself; nodes never change and are shared."""
+        return replace(self, levels=[level.copy() for level in self.levels], buffer=self.buffer.copy())
 
     def _with_each(self, change: Callable[[Nodes], Nodes]) -> "Stream":
         some = self.buffer.some()

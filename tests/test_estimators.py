@@ -170,15 +170,27 @@ def stream(n=6000, seed=0):
 
 
 @pytest.mark.slow
-def test_fit_is_a_summary_that_is_solved():
+def test_fit_is_a_summary_that_is_solved_and_rounds_on_all_nodes():
     nodes = stream()
     model = PROBI(4, summary_size=200, random_state=7).fit(nodes)
     summary = probi.Summary(4, 200, random_state=7)
     summary.update(nodes)
     assert model.summary_.to_bytes() == summary.to_bytes()
-    assert_same_sets(model.cluster_centers_, probi.solve(summary, 4, random_state=7).centers)
+    solved = probi.solve(summary, 4, random_state=7)
+    refined = probi.solve(nodes, 4, init=solved.centers, max_iter=12)
+    assert_same_sets(model.cluster_centers_, refined.centers)
     assert model.cost_ == probi.expected_cost(nodes, model.cluster_centers_)
+    assert model.cost_ < probi.expected_cost(nodes, solved.centers)
     assert model.result_.standard_error == 0.0
+
+
+@pytest.mark.parametrize(("size", "parameters"), [(6000, {}), (200, {"preset": "paper"}), (200, {"outliers": 0.01})])
+def test_fit_leaves_centers_where_they_are(size, parameters):
+    # Those of all nodes, of the paper, and of nodes without outliers.
+    model = PROBI(4, summary_size=size, random_state=7, **parameters).fit(stream(1600))
+    outliers = {name: value for name, value in parameters.items() if name == "outliers"}
+    solved = probi.solve(model.summary_, 4, random_state=model._seed, **outliers)
+    assert_same_sets(model.cluster_centers_, solved.centers)
 
 
 def assert_same_sets(some, other):
@@ -192,7 +204,7 @@ def test_partial_fit_reads_what_fit_reads():
     for start in range(0, len(nodes), 700):
         batches.partial_fit(nodes[start : start + 700])
     assert batches.summary_.to_bytes() == whole.summary_.to_bytes()
-    assert_same_sets(batches.cluster_centers_, whole.cluster_centers_)
+    assert_same_sets(batches.cluster_centers_, probi.solve(whole.summary_, 4, random_state=7).centers)
 
 
 def test_partial_fit_solves_when_asked_and_only_then(monkeypatch):

@@ -20,13 +20,19 @@ from probi.errors import InputError
 from probi.membership import memberships
 from probi.nodes import Nodes, as_nodes, holds_realizations
 from probi.objective import expected_cost, expected_distances
+from probi.solver.on_nodes import refine
 from probi.solver.options import SolveOptions
+from probi.solver.problem import Problem
 from probi.solver.progress import Progress
 from probi.solver.result import Result, make_result
 from probi.solver.solve import contradiction, contradictory, few_distinct, solve_quietly
 from probi.solver.trimmed import assign_inliers, trimmed_result
 from probi.summary import Summary
 from probi.validation import seed_of
+
+# Rounds on all nodes, at most, for centers that were found on a coreset. In 768 dimensions, where it misses most, 12 of
+# them lower the cost by 0.45 %, until none lowers it by 0.01 %.
+MAX_ROUNDS = 12
 
 # Fitted attributes, and their names in a result.
 _FITTED = {
@@ -406,7 +412,7 @@ class PROBI(_KMedian):
     preset : {"default", "paper", "theory"}, default="default"
         "paper" is PROBI as published. The default finds far better centers.
     n_init, init, max_iter, tol
-        As in :class:`PLloyd`, for solving the summary.
+        As in :class:`PLloyd`, for solving the summary; :meth:`fit` then makes up to 12 rounds on all nodes.
     random_state : None, int, Generator or RandomState, default=None
         The same seed gives the same bits, for any number of threads and any split into batches.
     n_jobs : int, default=None
@@ -473,7 +479,9 @@ class PROBI(_KMedian):
     summary_params: dict[str, Any] | None = None
 
     def fit(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Summarize the nodes, solve the summary, and label all nodes.
+        """Summarize the nodes, solve the summary, move the centers by a few rounds on all nodes, and label these.
+
+        Outliers, if some are to be left out, and ``preset="paper"`` leave the centers where they are.
 
         Parameters
         ----------
@@ -507,8 +515,16 @@ class PROBI(_KMedian):
                 options = SolveOptions(self.n_clusters, init=self.init, outlier_distance=estimate.outlier_distance)
                 self.result_ = trimmed_result(nodes, estimate.centers, estimate.n_iter, options)
             else:
-                self.result_ = make_result(nodes, estimate.centers, estimate.n_iter, keep_order=self.init is not None)
+                self.result_ = self._refined(nodes, estimate)
         return self
+
+    def _refined(self, nodes: Nodes, estimate: Result) -> Result:
+        """Move centers that were found on a coreset by a few rounds on all nodes; the paper labels the nodes only."""
+        centers, assignment, n_coreset = estimate.centers, None, int(estimate.clusters.count.sum())
+        if self.summary_._solver_preset == "default" and n_coreset < len(nodes):
+            found = refine(Problem.of(nodes), centers, min(MAX_ROUNDS, self.max_iter or MAX_ROUNDS), self.tol)
+            centers, assignment = found.centers, found.assignment
+        return make_result(nodes, centers, estimate.n_iter, self.init is not None, assignment)
 
     def partial_fit(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Add one batch of nodes to the summary; centers are computed on access.

@@ -15,6 +15,9 @@ from probi.solver.problem import Problem, draw_distinct
 from probi.solver.progress import OnRound, silent
 from probi.solver.seeding import Partition, partition, seed_in_batches
 
+# From this many clusters on, starts and swaps look only at what they change, and one start is enough.
+MANY = 32
+
 # A node is compared with so many centers around its own, in rounds between swaps and in the last rounds. In ten
 # dimensions a cell has far more neighbors than 32: with 96 the last rounds gain nearly as much as with all.
 N_NEAR, N_NEAR_AT_LAST = 32, 96

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from probi import _parallel
 from probi._notes import rounded
 from probi._types import Floats
 from probi.errors import InputError, SolverWarning
 from probi.nodes import Nodes, as_nodes
-from probi.objective import Assignment, expected_cost
-from probi.solver.lloyd import MAX_LAG, Lloyd, one_round, p_lloyd
+from probi.objective import expected_cost
+from probi.solver.lloyd import p_lloyd
 from probi.solver.local_search import (
+    MANY,
     QUICK,
     SAMPLE_PER_CLUSTER,
     THOROUGH,
@@ -29,6 +29,7 @@ from probi.solver.local_search import (
     sample,
     start_locally,
 )
+from probi.solver.on_nodes import Candidate, best_on_nodes, refine
 from probi.solver.options import SolveOptions
 from probi.solver.problem import Problem
 from probi.solver.progress import OnRound, Progress
@@ -49,9 +50,6 @@ START_TOL = 1e-3
 
 # Starts that are made together, at most.
 TOGETHER = 16
-
-# From this many clusters on, starts and swaps look only at what they change, and one start is enough.
-MANY = 32
 
 # With no more coordinates than this, starts that are nearly as good as the best are finished on the nodes too, and
 # others are drawn among realizations.
@@ -91,16 +89,6 @@ class Effort(NamedTuple):
     def for_coreset(cls, n_clusters: int) -> Effort:
         """Less: the coreset's own error, some 0.3 % of the cost, hides the last tenths of a per mille."""
         return cls(n_swapped=1, min_gain=1e-4, patience=3 + n_clusters // 8, n_trials=4, local=QUICK)
-
-
-class _Candidate(NamedTuple):
-    """Centers that a start led to, after so many rounds; the cost is that before the last one."""
-
-    cost: float
-    start: int
-    centers: Floats
-    n_rounds: int
-    assignment: Assignment | None = None
 
 
 @runtime_checkable
@@ -299,20 +287,20 @@ class Start(NamedTuple):
     tol: float
 
 
-def _solve(nodes: Nodes, parameters: Start, effort: Effort, rng: np.random.Generator, progress: Progress) -> _Candidate:
+def _solve(nodes: Nodes, parameters: Start, effort: Effort, rng: np.random.Generator, progress: Progress) -> Candidate:
     """Starts on the nodes' medians, swaps of centers, and last rounds on the nodes themselves."""
     problem = Problem.of(nodes)
     n_clusters, _, init, max_iter, tol = parameters
     on_round = progress.rounds("nodes")
     if init is not None:
-        found = _best_on_nodes(problem, [init], max_iter, tol, on_round)
+        found = refine(problem, init, max_iter, tol, on_round)
     else:
         lifted = problem.lifted()
         search = _search_locally if n_clusters >= MANY and not is_small(lifted, n_clusters) else _search
         found, others = search(lifted, parameters, effort, rng, progress)
         if not nodes.is_certain or found.n_rounds == 0:
             centers = [found.centers, *others]
-            found = _best_on_nodes(problem, centers[: None if _is_tiny(nodes) else 1], max_iter, tol, on_round)
+            found = best_on_nodes(problem, centers[: None if _is_tiny(nodes) else 1], max_iter, tol, on_round)
         if not nodes.is_certain:
             found = _from_realizations(problem, found, parameters, effort, rng, on_round)
     progress.finish("nodes", 1, 1, found.n_rounds, found.cost)
@@ -321,14 +309,14 @@ def _solve(nodes: Nodes, parameters: Start, effort: Effort, rng: np.random.Gener
 
 def _search(
     lifted: Problem, parameters: Start, effort: Effort, rng: np.random.Generator, progress: Progress
-) -> tuple[_Candidate, list[Floats]]:
+) -> tuple[Candidate, list[Floats]]:
     """Try starts, and improve the best ones by swaps; the best of all, and starts that are nearly as good.
 
     If only some features were looked at, no rounds are counted: the last ones are still to be made.
     """
     n_clusters, n_init, _, max_iter, tol = parameters
     search, on_all, features = Searches.of(lifted, n_clusters, rng)
-    tried: list[_Candidate] = []
+    tried: list[Candidate] = []
     while len(tried) < n_init:
         numbers = range(len(tried), min(len(tried) + TOGETHER, n_init))
         on_rounds = [progress.rounds("start", i + 1, n_init) for i in numbers]
@@ -336,9 +324,9 @@ def _search(
             on_round(0, np.inf)
         found = search.descend(search.seeds(len(numbers), n_clusters, rng), max_iter, START_TOL, on_rounds)
         for i, centers, cost, n_rounds in zip(numbers, *found, strict=True):
-            tried.append(_Candidate(float(cost), i, centers, int(n_rounds)))
+            tried.append(Candidate(float(cost), i, centers, int(n_rounds)))
             progress.finish("start", i + 1, n_init, int(n_rounds), float(cost))
-    better: list[_Candidate] = []
+    better: list[Candidate] = []
     for start in _distinct(tried, START_TOL)[: effort.n_swapped]:
         on_swap = progress.rounds("swaps", start.start + 1, n_init)
         # Two failures in a row: swaps on a sample are cheap.
@@ -351,20 +339,20 @@ def _search(
             )
             n_tried += n_more
         progress.finish("swaps", start.start + 1, n_init, n_tried, cost)
-        better.append(_Candidate(cost, start.start, centers, start.n_rounds))
+        better.append(Candidate(cost, start.start, centers, start.n_rounds))
     best = min(better, key=lambda candidate: candidate[:2])
     last = on_all.descend(best.centers[None], max_iter, tol, [progress.rounds("nodes")])
     cost, n_rounds = float(last.costs[0]), int(last.n_rounds[0])
     if features is not None:
         settled = on_all.settled(last.centers[0])
         centers = lifted.widened(last.centers[0], features, settled.labels[0], settled.nearest[0])
-        return _Candidate(cost, best.start, centers, 0), []
+        return Candidate(cost, best.start, centers, 0), []
     lowest, *rest = _distinct(tried, SAME_TOL)
     others = [start.centers for start in rest if start.cost <= (1.0 + SURROGATE_ERROR) * lowest.cost]
-    return _Candidate(cost, best.start, last.centers[0], n_rounds), others
+    return Candidate(cost, best.start, last.centers[0], n_rounds), others
 
 
-def _distinct(starts: list[_Candidate], tol: float) -> list[_Candidate]:
+def _distinct(starts: list[Candidate], tol: float) -> list[Candidate]:
     """Starts by increasing cost, without those that agree with the one before: they led to the same centers."""
     ordered = sorted(starts, key=lambda candidate: candidate[:2])
     pairs = itertools.pairwise(ordered)
@@ -373,28 +361,28 @@ def _distinct(starts: list[_Candidate], tol: float) -> list[_Candidate]:
 
 def _search_locally(
     lifted: Problem, parameters: Start, effort: Effort, rng: np.random.Generator, progress: Progress
-) -> tuple[_Candidate, list[Floats]]:
+) -> tuple[Candidate, list[Floats]]:
     """Try starts on a sample of the nodes, and improve the best one; each swap looks only at nodes around it."""
     n_clusters, n_init, _, max_iter, tol = parameters
     seeds = [int(rng.integers(2**63)) for _ in range(n_init)]
     sampled = sample(lifted, SAMPLE_PER_CLUSTER * n_clusters, rng)
 
-    def start(i: int) -> _Candidate:
+    def start(i: int) -> Candidate:
         on_swap, on_round = (progress.rounds(what, i + 1, n_init) for what in ("swaps", "start"))
         tried = start_locally(sampled, n_clusters, np.random.default_rng(seeds[i]), max_iter, on_swap, on_round)
         progress.finish("start", i + 1, n_init, tried.n_rounds, tried.cost)
-        return _Candidate(tried.cost, i, tried.centers, tried.n_rounds)
+        return Candidate(tried.cost, i, tried.centers, tried.n_rounds)
 
     best = min(map(start, range(n_init)), key=lambda candidate: candidate[:2])
     on_swap, on_round = progress.rounds("swaps", best.start + 1, n_init), progress.rounds("nodes")
     better = improve_locally(lifted, best.centers, rng, max_iter, tol, effort.local, on_swap, on_round)
     progress.finish("swaps", best.start + 1, n_init, better.n_swaps, better.cost)
-    return _Candidate(better.cost, best.start, better.centers, better.n_rounds), []
+    return Candidate(better.cost, best.start, better.centers, better.n_rounds), []
 
 
 def _from_realizations(
-    problem: Problem, known: _Candidate, parameters: Start, effort: Effort, rng: np.random.Generator, on_round: OnRound
-) -> _Candidate:
+    problem: Problem, known: Candidate, parameters: Start, effort: Effort, rng: np.random.Generator, on_round: OnRound
+) -> Candidate:
     """Improve known centers by starts and swaps among realizations, if possible.
 
     Where nodes have distant realizations, a good center may lie far from all medians, at a point that many nodes may
@@ -405,7 +393,7 @@ def _from_realizations(
     if _is_tiny(problem.nodes) and not are_near_medians(problem, rng):
         seeds = [int(rng.integers(2**63)) for _ in range(n_init)]
         starts = [seed_as_in_paper(problem.nodes, n_clusters, np.random.default_rng(seed)) for seed in seeds]
-        found = _best_on_nodes(problem, starts, max_iter, tol, on_round, known.cost)
+        found = best_on_nodes(problem, starts, max_iter, tol, on_round, known.cost)
         best = min(best, found, key=lambda candidate: candidate.cost)
     sampled = problem.every(len(problem.nodes) // (NODES_FOR_GATE * n_clusters))
     for nodes in (sampled, problem)[sampled is problem :]:
@@ -413,7 +401,7 @@ def _from_realizations(
         if not search.gains_at_once():
             return best
     search.run(effort.patience, on_round)
-    found = _best_on_nodes(problem, [search.centers], max_iter, tol, on_round)
+    found = best_on_nodes(problem, [search.centers], max_iter, tol, on_round)
     return min(best, found, key=lambda candidate: candidate.cost)
 
 
@@ -421,47 +409,19 @@ def _is_tiny(nodes: Nodes) -> bool:
     return nodes.points.size <= MAX_TINY
 
 
-def _best_on_nodes(
-    problem: Problem, starts: list[Floats], max_iter: int, tol: float, on_round: OnRound, goal: float = np.inf
-) -> _Candidate:
-    """Rounds on all nodes, from each of the starts, until the cost stops decreasing; the best of all.
-
-    A start that will hardly get below the goal, or below the best of the others, is given up.
-    """
-    d = problem.nodes.n_features
-    tried = [Lloyd(problem.nodes, np.ascontiguousarray(centers[:, :d])) for centers in starts]
-    n_rounds, going = np.zeros(len(tried), int), list(range(len(tried)))
-    while going and n_rounds.max() < max_iter:
-        before = [tried[i].cost for i in going]
-        _parallel.run(lambda at, _: one_round(problem, tried[going[at]]), _parallel.ranges(len(going), 1))  # noqa: B023
-        n_rounds[going] += 1
-        for i in going:
-            on_round(int(n_rounds[i]), tried[i].cost)
-        lowest = min(goal, *(lloyd.cost for lloyd in tried), np.inf)
-        gains = [cost - tried[i].cost for i, cost in zip(going, before, strict=True)]
-        going = [
-            i
-            for i, gain in zip(going, gains, strict=True)
-            if gain > tol * tried[i].cost and tried[i].cost - lowest <= MAX_LAG * gain
-        ]
-    best = min(range(len(tried)), key=lambda i: tried[i].cost)
-    tried[best].assign()
-    return _Candidate(tried[best].cost, best, tried[best].centers, int(n_rounds[best]), tried[best].assignment)
-
-
 def _solve_as_in_paper(
     nodes: Nodes, parameters: Start, effort: Effort, rng: np.random.Generator, progress: Progress
-) -> _Candidate:
+) -> Candidate:
     """P-LLOYD++ (section 4.4), which ignores ``effort``."""
     n_clusters, n_init, init, max_iter, _ = parameters
-    found: list[_Candidate] = []
+    found: list[Candidate] = []
     for start in range(n_init):
         stream = np.random.default_rng(rng.integers(2**63))
         centers = seed_as_in_paper(nodes, n_clusters, stream) if init is None else init
         centers, n_rounds = p_lloyd(nodes, centers, max_iter, progress.rounds("start", start + 1, n_init))
         cost = expected_cost(nodes, centers) if n_init > 1 or progress.has_listener else 0.0
         progress.finish("start", start + 1, n_init, n_rounds, cost)
-        found.append(_Candidate(cost, start, centers, n_rounds))
+        found.append(Candidate(cost, start, centers, n_rounds))
     return min(found, key=lambda candidate: candidate[:2])
 
 
@@ -470,7 +430,7 @@ class _Preset(NamedTuple):
 
     n_init: int
     max_iter: int
-    run: Callable[[Nodes, Start, Effort, np.random.Generator, Progress], _Candidate]
+    run: Callable[[Nodes, Start, Effort, np.random.Generator, Progress], Candidate]
 
 
 PRESETS = {"default": _Preset(10, 100, _solve), "paper": _Preset(1, 10, _solve_as_in_paper)}

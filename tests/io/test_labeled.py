@@ -151,12 +151,47 @@ def test_the_command_writes_labels(tmp_path, capsys, ending):
     distances = labels.distance.values.ravel()
     np.testing.assert_allclose(distances[~np.isnan(distances)], nearest.distances, rtol=1e-6)
     assert (here.ravel()[~np.isnan(distances)] == nearest.labels).all()
+    assert "Map of 2 clusters" in (tmp_path / "out" / "report.html").read_text()
     # Its results say how files are read.
     ran = run(capsys, "assign", path, "--centers", tmp_path / "out", "-o", tmp_path / "a.csv")
     assert ran.code == 0, ran.err
     assert len((tmp_path / "a.csv").read_text().splitlines()) == 48
     wrong = run(capsys, "assign", path, "--centers", tmp_path / "out", "--node", "number", "-o", tmp_path / "b.csv")
     assert "--node is number, but the run in" in wrong.err
+
+
+def test_outliers_and_missing_places_differ_in_labels(tmp_path, capsys):
+    dataset = ensemble()
+    dataset.t2m[:, :, 2, 2] += 500.0
+    path = save(dataset, tmp_path / "x.nc")
+    arguments = ["cluster", path, "--node", "latitude,longitude", "-k", "2:3", "--outliers", "0.03"]
+    ran = run(capsys, *arguments, "-o", tmp_path / "out")
+    assert ran.code == 0, ran.err
+    with xr.open_dataset(tmp_path / "out" / "labels.nc", engine="h5netcdf") as labels:
+        for k in (2, 3):
+            values = labels[f"label_{k}"].values
+            assert values[2, 2] == -1
+            assert np.argwhere(np.isnan(values)).tolist() == [[4, 5]]
+            assert set(values[np.isfinite(values)]) == set(range(-1, k))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda ds: ds.rename(latitude="y", longitude="x"),
+        lambda ds: ds.isel(latitude=[1, 0, 2, 3, 4, 5]),
+        lambda ds: ds.drop_vars("longitude"),
+    ],
+)
+def test_no_map_without_sorted_latitudes_and_longitudes(tmp_path, capsys, change):
+    dataset = change(ensemble())
+    path = save(dataset, tmp_path / "x.nc")
+    node = ",".join(dataset.t2m.dims[-2:])
+    ran = run(capsys, "cluster", path, "--node", node, "-k", "2", "-o", tmp_path / "out")
+    assert ran.code == 0, ran.err
+    assert "Map of" not in (tmp_path / "out" / "report.html").read_text()
+    assert ran.err.count("is not sorted") == (dataset.sizes.get("latitude") == 6 and dataset.latitude[0] < 60)
+    assert (tmp_path / "out" / "labels.nc").exists()
 
 
 def test_a_checkpoint_of_a_zarr_folder(tmp_path, capsys, monkeypatch):

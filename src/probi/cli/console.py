@@ -41,10 +41,13 @@ class Console:
 
     @contextlib.contextmanager
     def warnings(self) -> Iterator[None]:
-        """Print warnings as notes, without lines of code."""
+        """Print warnings as notes, without lines of code, each once: files are opened several times."""
+        shown = set()
 
         def show(message: Warning | str, *_: Any) -> None:
-            self.say(f"Note: {message}")
+            if str(message) not in shown:
+                shown.add(str(message))
+                self.say(f"Note: {message}")
 
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)

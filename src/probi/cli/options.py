@@ -145,7 +145,8 @@ def command(*examples: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
         def run(**given: Any) -> Any:
             for name, (options, gather) in groups.items():
                 given[name] = gather(**{each.name: given.pop(each.name) for each in options if each.name in given})
-            return function(**given)
+            with given["console"].warnings():
+                return function(**given)
 
         made: Any = run
         made.__signature__ = own.replace(parameters=parameters)

@@ -6,7 +6,7 @@ import sys
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from probi._notes import counted, rounded
 from probi._stores import AnyPath, without_secrets
@@ -19,6 +19,9 @@ from probi.io.transform import Transform
 from probi.io.write import write_centers, write_json
 from probi.solver.result import Result
 from probi.summary import Summary
+
+if TYPE_CHECKING:
+    from probi.io.labels import GridLabels
 
 # Characters of an id in a table on the terminal.
 MAX_NAME = 24
@@ -40,6 +43,7 @@ class Results:
     counts: Counts | None = None  # of rows, if files were read
     tallies: list[Tally] = field(default_factory=list)  # one per result, if there was a second pass
     choice: KChoice | None = None  # of several numbers of clusters
+    grid: "GridLabels | None" = None  # if there was a second pass over labeled arrays
 
     @property
     def chosen(self) -> int:
@@ -242,9 +246,10 @@ def command_line() -> str:
 
 def write_run_report(results: Results, path: AnyPath) -> None:
     """Write the report of a run, report.html."""
-    from probi.report import Borderline, ReportContext, write_report  # jinja2 is needed for nothing else
+    from probi.report import Borderline, LabelMap, ReportContext, write_report  # jinja2 is needed for nothing else
 
     second_pass: dict[str, Any] = {}
+    grid = None if results.grid is None else results.grid.map(len(results.results[results.chosen].centers))
     if results.tallies:
         tally = results.tallies[results.chosen]
         borderline = [Borderline(*node[2:]) for node in tally.borderline]  # without what they are sorted by
@@ -261,6 +266,7 @@ def write_run_report(results: Results, path: AnyPath) -> None:
         settings=_settings(results),
         reproduce=command_line() + ("" if is_said else f" --seed {results.parameters['seed']}"),
         unit=results.space.unit,
+        map=None if grid is None else LabelMap(*grid),
         **second_pass,
     )
     shown, sample, space = results.shown, results.summary.sample(), results.space

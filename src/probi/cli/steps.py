@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from probi._notes import counted
 from probi._stores import AnyPath, without_secrets
@@ -26,6 +26,9 @@ from probi.solver.solve import solve
 from probi.summary import Summary
 from probi.summary.config import SummaryConfig
 from probi.summary.file import is_archive
+
+if TYPE_CHECKING:
+    from probi.io.labels import GridLabels
 
 
 @contextmanager
@@ -228,7 +231,7 @@ def solve_all(
     if ks[-1] > n_nodes:
         raise InputError(f"{name} has {counted(n_nodes, 'node')}, too few for {ks[-1]:,} clusters. Use a smaller -k.")
     results = []
-    with console.progress("Solving") as bar, console.warnings():
+    with console.progress("Solving") as bar:
         for i, k in enumerate(ks):
             share = i / len(ks) if len(ks) > 1 else None
 
@@ -270,15 +273,18 @@ def assign_reader(
             return assign_all(reader, centers, file.write, show, outlier_distances=distances), counts
 
 
-def write_grid(console: Console, reader: Reader, folder: AnyPath, results: list[Result]) -> None:
+def write_grid(console: Console, reader: Reader, folder: AnyPath, results: list[Result]) -> "GridLabels | None":
     """Write labels.nc if the input is one file of labeled arrays; one of another run would not match the centers."""
     path = folder / "labels.nc"
     if reader.labels is None or len(reader.sources) > 1:
         path.unlink(missing_ok=True)
-        return
-    from probi.io.labels import write_labels  # loads xarray
+        return None
+    from probi.io.labels import grid_labels  # loads xarray
 
     again = Reader(reader.sources, reader.options, reader.known())
-    reason = write_labels(path, again, folder / "assignment.parquet", results, reader.space)
+    grid = grid_labels(again, folder / "assignment.parquet", results, reader.space)
+    several = "a dimension of the nodes has several levels, which NetCDF does not hold"
+    reason = several if grid is None else grid.write(path)
     if reason is not None:
         console.say(f"No labels.nc: {reason}. See assignment.parquet.")
+    return grid

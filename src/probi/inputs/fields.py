@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -20,7 +21,9 @@ from probi.validation import check_choice
 BLOCK_BYTES, MAX_BLOCK_BYTES = 1 << 23, 1 << 26
 
 MISSING = ("error", "absent")
-LATITUDES = ("latitude", "lat")
+
+# Coordinates on the Earth, by their standard names: units in use, by the start of what follows "degree", and names.
+EARTH = {"latitude": ("n", ("latitude", "lat")), "longitude": ("e", ("longitude", "lon"))}
 
 # Weights of a grid by the area of its cells.
 COS_LATITUDE = "cos_latitude"
@@ -136,7 +139,11 @@ class Field:
                 raise InputError(f"weights must be a DataArray along {written(self.roles.node)}, or {COS_LATITUDE!r}.")
             return weights, None
         check_choice("weights", weights, (COS_LATITUDE,))
-        latitude = _latitude(self.dataset)
+        latitude = earth_coordinate(self.dataset, "latitude")
+        if latitude is None:
+            raise InputError(
+                f"weights={COS_LATITUDE!r} needs a coordinate called latitude or lat, or one with that standard name."
+            )
         # Not negative at a pole, where rounding may make it so.
         cosine = np.abs(np.cos(np.deg2rad(latitude.astype(np.float64))))
         if set(latitude.dims) <= nodes:
@@ -400,17 +407,15 @@ def _borders(shape: Sequence[int], chunks: Sequence[int], per_node: int) -> list
     return [[*range(0, size, step), size] for size, step in zip(shape, steps, strict=True)]
 
 
-def _latitude(dataset: Any) -> Any:
-    """The coordinate of the latitude, by its standard name, its units or its name."""
-    by_standard_name = [c for c in dataset.coords.values() if c.attrs.get("standard_name") == "latitude"]
-    by_units = [c for c in dataset.coords.values() if str(c.attrs.get("units", "")).startswith("degrees_n")]
-    by_name = [c for name, c in dataset.coords.items() if str(name).lower() in LATITUDES]
-    found = by_standard_name or by_units or by_name
-    if not found or not found[0].dims:
-        raise InputError(
-            f"weights={COS_LATITUDE!r} needs a coordinate called latitude or lat, or one with that standard name."
-        )
-    return found[0]
+def earth_coordinate(dataset: Any, kind: str) -> Any:
+    """The coordinate of the latitude or longitude, by its standard name, its units or its name; None if none has."""
+    start, names = EARTH[kind]
+    units = re.compile(rf"degrees?_?{start}", re.IGNORECASE)
+    coords = [(str(name).lower(), coordinate) for name, coordinate in dataset.coords.items() if coordinate.dims]
+    by_standard_name = [c for _, c in coords if c.attrs.get("standard_name") == kind]
+    by_units = [c for _, c in coords if units.match(str(c.attrs.get("units", "")))]
+    by_name = [c for name, c in coords if name in names]
+    return next(iter([*by_standard_name, *by_units, *by_name]), None)
 
 
 def _coordinates(dataset: Any, node: tuple[str, ...]) -> dict[str, Array]:

@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,21 +12,49 @@ import pyarrow as pa
 from probi._stores import AnyPath
 from probi._system import write_atomically
 from probi._types import Array, Integers
-from probi.inputs.fields import Field
+from probi.inputs.fields import Field, earth_coordinate
 from probi.io.formats.labeled import LabeledFile
 from probi.io.reader import Reader
 from probi.io.transform import Transform
 from probi.solver.result import Result
 
-NO_LABEL = -1  # in the file, of a node without a realization
+# In the file, of a node without a realization; an outlier has -1.
+NO_LABEL = np.iinfo(np.int32).min
 
 
-def write_labels(
-    path: AnyPath, reader: Reader, assignment: AnyPath, results: Sequence[Result], space: Transform
-) -> str | None:
-    """Write labels.nc: label, distance and centers, on the coordinates of the nodes, of one file of labeled arrays.
+class GridLabels(NamedTuple):
+    """Labels of nodes on their dimensions, and the Dataset in which they are."""
 
-    Labels are those of a file of assignments. Returns why nothing was written, if so.
+    field: Field
+    dataset: Any  # label, distance and centers, of each number of clusters
+
+    def write(self, path: AnyPath) -> str | None:
+        """Write labels.nc. Returns why nothing was written, if so."""
+        if find_spec("h5netcdf") is None:
+            return "h5netcdf, which writes it, is not installed"
+        with tempfile.TemporaryDirectory() as folder:  # HDF5 locks what it writes, and so does write_atomically
+            written = Path(folder) / path.name
+            self.dataset.to_netcdf(written, engine="h5netcdf")
+            write_atomically(path, written.read_bytes())
+        return None
+
+    def map(self, n_clusters: int) -> tuple[Array, Array, Array] | None:
+        """Longitudes, latitudes and labels (latitude, longitude), if the nodes are such a grid that can be drawn."""
+        axes = [earth_coordinate(self.field.dataset, kind) for kind in ("latitude", "longitude")]
+        dims = tuple(axis.dims[0] for axis in axes if axis is not None and axis.ndim == 1)
+        if len(set(dims)) < 2 or set(dims) != set(self.field.roles.node):
+            return None
+        latitude, longitude = (np.asarray(axis, np.float64) for axis in axes)
+        if not all(_is_sorted(values) for values in (latitude, longitude)):
+            return None
+        name = next(each for each in (f"label_{n_clusters}", "label") if each in self.dataset)
+        return longitude, latitude, self.dataset[name].transpose(*dims).to_numpy()
+
+
+def grid_labels(reader: Reader, assignment: AnyPath, results: Sequence[Result], space: Transform) -> GridLabels | None:
+    """Labels, distances and centers on the coordinates of the nodes of one file of labeled arrays.
+
+    Labels are those of a file of assignments. None if a dimension has several levels, which NetCDF does not hold.
     """
     import pyarrow.parquet as pq
     import xarray as xr
@@ -34,10 +62,8 @@ def write_labels(
     opened = reader.opened(0)
     assert isinstance(opened, LabeledFile)
     field = opened.field
-    if any(values.dtype.names for values in field.coordinates.values()):  # several levels along one dimension
-        return "a dimension of the nodes has several levels, which NetCDF does not hold"
-    if find_spec("h5netcdf") is None:
-        return "h5netcdf, which writes it, is not installed"
+    if any(values.dtype.names for values in field.coordinates.values()):
+        return None
     with assignment.open("rb") as file:
         table = pq.read_table(file)
     where = _positions(table, field)
@@ -54,11 +80,12 @@ def write_labels(
         for name, (dims, values) in field.unstack(space.inverse(result.centers)).items():
             known = {key: field.dataset[name].attrs[key] for key in ("units",) if key in field.dataset[name].attrs}
             dataset[f"{name}_center{suffix}"] = ((f"cluster{suffix}", *dims), values, known)
-    with tempfile.TemporaryDirectory() as folder:  # HDF5 locks what it writes, and so does write_atomically
-        written = Path(folder) / path.name
-        dataset.to_netcdf(written, engine="h5netcdf")
-        write_atomically(path, written.read_bytes())
-    return None
+    return GridLabels(field, dataset)
+
+
+def _is_sorted(values: Array) -> bool:
+    steps = np.diff(values)
+    return bool((steps > 0).all() or (steps < 0).all())  # also False with NaN
 
 
 def _positions(table: pa.Table, field: Field) -> Integers:

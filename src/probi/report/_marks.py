@@ -275,22 +275,24 @@ class Bars:
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """Discs with the numbers of some centers, beside them."""
+    """Discs with the numbers of some centers, beside them, or on them if there is nothing to hide."""
 
     name: str
     centers: Floats  # (n_clusters, 2): all of them
     numbers: Integers
     colors: Sequence[str]
-    marks: Floats  # what discs should not hide
+    marks: Floats | None  # what discs should not hide
 
     def svg(self, box: Box) -> Iterator[str]:
         """Lines to the centers, then discs."""
         places = box.places(self.centers)
-        frame = np.array([[box.left, box.top], [box.right, box.bottom]])
-        discs = place_discs(places, self.numbers, box.places(self.marks), frame)
-        towards = places[self.numbers] - discs
-        ends = discs + towards * (1.0 - 3.0 / np.hypot(*towards.T))[:, None]
-        yield path(outlines("M{} {}L{} {}", *discs.T, *ends.T), stroke=MUTED, width=0.8)
+        discs = places[self.numbers]
+        if self.marks is not None:
+            frame = np.array([[box.left, box.top], [box.right, box.bottom]])
+            discs = place_discs(places, self.numbers, box.places(self.marks), frame)
+            towards = places[self.numbers] - discs
+            ends = discs + towards * (1.0 - 3.0 / np.hypot(*towards.T))[:, None]
+            yield path(outlines("M{} {}L{} {}", *discs.T, *ends.T), stroke=MUTED, width=0.8)
         circles = stamps("o", discs, RADIUS)
         for c, paint, (x, y), circle in zip(self.numbers, self.colors, discs, circles, strict=True):
             yield path(circle, fill=DISC, stroke=paint, width=1.6)
@@ -300,9 +302,11 @@ class Numbers:
         """Annotations."""
         figure = root_figure(axes)
         figure.draw_without_rendering()  # the layout determines the size of the axes
-        places, marks = (axes.transData.transform(some) * 72 / figure.dpi for some in (self.centers, self.marks))
-        frame = axes.get_window_extent().get_points() * 72 / figure.dpi
-        shifts = place_discs(places, self.numbers, marks, frame) - places[self.numbers]
+        shifts = np.zeros((len(self.numbers), 2))
+        if self.marks is not None:
+            places, marks = (axes.transData.transform(some) * 72 / figure.dpi for some in (self.centers, self.marks))
+            frame = axes.get_window_extent().get_points() * 72 / figure.dpi
+            shifts = place_discs(places, self.numbers, marks, frame) - places[self.numbers]
         for c, paint, shift in zip(self.numbers, self.colors, shifts, strict=True):
             axes.annotate(
                 str(c), tuple(self.centers[c]), xytext=tuple(shift), textcoords="offset points", ha="center",
@@ -312,8 +316,47 @@ class Numbers:
             )  # fmt: skip
 
 
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Cells of a grid between edges of columns and of rows, each in the color of its label; none below 0."""
+
+    name: str
+    x: Floats  # (n_columns + 1,)
+    y: Floats  # (n_rows + 1,)
+    labels: Integers  # (n_rows, n_columns)
+    colors: Sequence[str]
+
+    def svg(self, box: Box) -> Iterator[str]:
+        """A path per label, of runs of cells within rows."""
+        x, y = box.x(self.x), box.y(self.y)
+        rows, starts, stops, owners = _runs(self.labels)
+        for label in np.unique(owners[owners >= 0]).tolist():
+            own = owners == label
+            runs = outlines(RECTANGLE, x[starts[own]], x[stops[own]], y[rows[own]], y[rows[own] + 1])
+            yield path(runs, fill=self.colors[label], more="; shape-rendering: crispEdges")
+
+    def draw(self, axes: "Axes", look: dict[str, Any]) -> None:
+        """A mesh."""
+        from matplotlib.colors import ListedColormap
+
+        axes.pcolormesh(
+            self.x, self.y, np.ma.masked_less(self.labels, 0), cmap=ListedColormap(list(self.colors)), vmin=-0.5,
+            vmax=len(self.colors) - 0.5, rasterized=True, **look,
+        )  # fmt: skip
+
+
+def _runs(labels: Integers) -> tuple[Integers, Integers, Integers, Integers]:
+    """Row, first column, column after the last, and label of each run of equal labels within a row."""
+    n_columns = labels.shape[1]
+    is_start = np.ones(labels.shape, np.bool_)
+    is_start[:, 1:] = labels[:, 1:] != labels[:, :-1]
+    first = np.flatnonzero(is_start)
+    rows = first // n_columns
+    return rows, first % n_columns, np.append(first[1:], labels.size) - rows * n_columns, labels.reshape(-1)[first]
+
+
 # Something drawn in the units of the axes; its name finds it in a figure of matplotlib.
-Mark = Line | Dots | Bars | Numbers
+Mark = Line | Dots | Bars | Numbers | Cells
 
 
 def disc(x: float, y: float, width: float, height: float, size: float) -> "Path":

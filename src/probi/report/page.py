@@ -21,6 +21,7 @@ from probi._system import versions, write_atomically
 from probi._types import Array
 from probi.errors import InputError
 from probi.nodes import Nodes
+from probi.report._map import LabelMap, map_picture
 from probi.report._marks import color, has_colors
 from probi.report._picture import Picture
 from probi.report._scene import (
@@ -102,6 +103,8 @@ class ReportContext:
         Number of nodes in each cluster of the chosen solution, if all were counted.
     unit : str
         Of distances, such as "km".
+    map : LabelMap or None
+        Clusters of the cells of a grid of latitudes and longitudes, if nodes are these.
 
     Examples
     --------
@@ -121,6 +124,7 @@ class ReportContext:
     n_borderline: int | None = None
     counts: Array | None = None
     unit: str = ""
+    map: LabelMap | None = None
 
 
 def write_report(
@@ -207,7 +211,7 @@ def render_report(
         spread_share=percent(share),
         sentences=_sentences(results, result, cost, share),
         spread_percent=f"{100 * share:.2f}%" if math.isfinite(share) else "0%",  # width of the bar at the top
-        pictures=_pictures(results, chosen, scene, context.unit),
+        pictures=_pictures(results, chosen, scene, context),
         color=lambda cluster: color(int(cluster), k),
         columns=cluster_columns(result, scene, counts, context.unit, is_estimate),
         traits=traits(scene),
@@ -269,11 +273,12 @@ def _spread_share(result: Result) -> float:
 # -- plots ------------------------------------------------------------------------------------------------------------
 
 
-def _pictures(results: Sequence[Result], chosen: int, scene: Scene, unit: str) -> list[Picture]:
-    pictures = [clusters_picture(scene)]
+def _pictures(results: Sequence[Result], chosen: int, scene: Scene, context: ReportContext) -> list[Picture]:
+    pictures = [] if context.map is None else [map_picture(context.map, scene.n_clusters)]
+    pictures.append(clusters_picture(scene))
     if len(results) > 1:
-        pictures.append(elbow_picture(results, chosen, unit))
-    pictures.append(split_picture(results[chosen], unit))
+        pictures.append(elbow_picture(results, chosen, context.unit))
+    pictures.append(split_picture(results[chosen], context.unit))
     # The first plot shows two features directly; for many clusters the colored table of centers is enough.
     if 2 < len(scene.features) <= MAX_PROFILED and has_colors(scene.n_clusters):
         pictures.append(profiles_picture(scene))

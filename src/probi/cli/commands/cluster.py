@@ -91,19 +91,21 @@ def cluster(
             choice = steps.compare_all(console, summarized, solutions, config.seed)
 
         tallies: list[Tally] = []
-        write_error = None
+        grid = write_error = None
         if output is not None and assign and all(source.size is not None for source in reader.sources):
             try:
                 with steps.timed(timings, "assign"):
                     tallies = passes.assign(solutions, output / "assignment.parquet")
-                    steps.write_grid(console, reader, output, solutions)
+                    grid = steps.write_grid(console, reader, output, solutions)
             except OSError as error:  # such as a full disk: the result is still shown
                 write_error = error
         elif output is not None and assign:
             console.say("No assignment.parquet: a stream cannot be read twice. Run probi assign on a copy of it.")
         stack.close()  # the workers are no longer needed
 
-        results = Results(summarized, reader.space, solutions, parameters, timings, sources, counts, tallies, choice)
+        results = Results(
+            summarized, reader.space, solutions, parameters, timings, sources, counts, tallies, choice, grid
+        )
         results.finish(console, output, write_error)
 
 

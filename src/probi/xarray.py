@@ -37,6 +37,7 @@ from probi.nodes import Nodes
 from probi.objective import expected_distances, two_nearest
 from probi.solver.result import Result
 from probi.solver.solve import solve
+from probi.solver.trimmed import OUTLIER, are_outliers
 from probi.summary import Summary
 from probi.validation import check_count, seed_of
 
@@ -102,7 +103,7 @@ class ProbiAccessor:
         random_state : None, int, Generator or RandomState, default=None
             The same seed gives the same result, for one set of chunks.
         **options
-            Of :func:`probi.solve`, such as ``n_init``.
+            Of :func:`probi.solve`, such as ``n_init`` or ``outliers``, whose label is -1.
 
         Returns
         -------
@@ -133,7 +134,7 @@ class ProbiAccessor:
         run = _Run(field, n_clusters, random_state, options)
         answers = _Answers(field, n_clusters)
         for block, nodes in run.batches():
-            answers.add(block, nodes, run.result.centers)
+            answers.add(block, nodes, run.result)
         result = _skeleton(field).assign_coords(cluster=np.arange(n_clusters))
         nodes_dims = field.roles.node
         result["label"] = (nodes_dims, answers.labels(), {"long_name": "cluster with the smallest expected distance"})
@@ -216,7 +217,6 @@ class ProbiAccessor:
         # Scenarios without a member, where members are equal: the nearest one.
         chosen = np.where(chosen < 0, expected_distances(nodes, centers).argmin(axis=0), chosen)
         members = np.flatnonzero(block.present)[chosen]
-        nearest = two_nearest(nodes, centers)
         result = _skeleton(field).assign_coords(scenario=np.arange(n_clusters))
         mass = run.result.clusters.mass
         result["probability"] = ("scenario", mass / mass.sum(), {"long_name": "share of the members", "units": "1"})
@@ -227,7 +227,7 @@ class ProbiAccessor:
         _add_centers(result, field, centers, "scenario")
         labels = np.full(field.n_nodes, np.nan)
         distances = labels.copy()
-        labels[block.present], distances[block.present] = nearest.labels, nearest.distances
+        labels[block.present], distances[block.present] = _nearest(nodes, run.result)
         result["label"] = (field.roles.node, _as_labels(labels.reshape(field.shape)), {"long_name": "scenario"})
         result["distance"] = (
             field.roles.node,
@@ -280,30 +280,35 @@ class _Answers:
 
     def __init__(self, field: Field, n_clusters: int) -> None:
         self.dims = field.roles.node
-        self._labels = np.full(field.shape, -1, np.int32)
+        self._labels = np.full(field.shape, np.nan, np.float32)
         self.distances = np.full(field.shape, np.nan, field.dtype)
         self.memberships = np.full((*field.shape, n_clusters), np.nan, np.float32)
 
-    def add(self, block: Block, nodes: Nodes, centers: Floats) -> None:
-        nearest = two_nearest(nodes, centers)
+    def add(self, block: Block, nodes: Nodes, result: Result) -> None:
+        labels, distances = _nearest(nodes, result)
         place = tuple(block.slices[name] for name in self.dims)
         for whole, some in (
-            (self._labels, nearest.labels),
-            (self.distances, nearest.distances),
-            (self.memberships, memberships(nodes, centers)),
+            (self._labels, labels),
+            (self.distances, distances),
+            (self.memberships, memberships(nodes, result.centers)),
         ):
             box = whole[place]
-            rows = np.full((len(block.present), *some.shape[1:]), box.flat[0], whole.dtype)
+            rows = np.full((len(block.present), *some.shape[1:]), np.nan, whole.dtype)
             rows[block.present] = some
             whole[place] = rows.reshape(box.shape)
 
     def labels(self) -> Array:
-        return (
-            _as_labels(np.where(self._labels < 0, np.nan, self._labels)) if (self._labels < 0).any() else self._labels
-        )
+        return _as_labels(self._labels)
 
 
-def _as_labels(labels: Floats) -> Array:
+def _nearest(nodes: Nodes, result: Result) -> tuple[Array, Floats]:
+    """Label of each node, -1 for outliers, and its distance to the nearest center."""
+    nearest = two_nearest(nodes, result.centers)
+    is_out = are_outliers(nodes, nearest.distances, result.outlier_distance)
+    return np.where(is_out, OUTLIER, nearest.labels), nearest.distances
+
+
+def _as_labels(labels: Array) -> Array:
     """Whole numbers, unless some are missing, as xarray does it."""
     return labels.astype(np.float32) if np.isnan(labels).any() else labels.astype(np.int32)
 

@@ -118,6 +118,24 @@ def test_a_large_field_is_read_block_by_block(monkeypatch):
     assert max(largest) == 4 * 7 * 2 * 8
 
 
+def test_outliers_have_the_label_of_the_library(monkeypatch):
+    array = ensemble()
+    array[..., 2, 3] += 900.0
+    array[..., 4, 5] = np.nan
+    for size in (accessor.WHOLE_BYTES, 0):  # as a whole, and streamed
+        monkeypatch.setattr(accessor, "WHOLE_BYTES", size)
+        labels = array.probi.cluster(2, node=PLACES, random_state=0, outliers=0.03).label
+        assert labels[2, 3] == -1
+        assert np.isnan(labels[4, 5])
+        assert (labels == -1).sum() == 1
+    members = ensemble()
+    members[3] += 900.0
+    labels = members.probi.scenarios(2, random_state=0, outliers=0.15).label
+    by_solve = probi.solve(Nodes.from_xarray(members, "number"), 2, random_state=0, outliers=0.15).labels
+    assert_array_equal(labels, by_solve)
+    assert (labels == -1).any()
+
+
 def test_several_variables_and_a_name_that_is_taken():
     dataset = xr.Dataset({"t2m": ensemble(), "label": ensemble(1).assign_attrs(units="K").isel(step=0, drop=True)})
     result = dataset.probi.cluster(2, node=PLACES, scale={"label": 10.0}, random_state=0)

@@ -438,6 +438,9 @@ MESSAGES = [
     (STATIONS, {"node": "latitude"}, "Coordinate 'latitude' has 2 more than once, so nodes would share an id. Write "
      "obj.drop_duplicates('latitude'), or obj.drop_vars('latitude') to number the nodes."),
     (xr.Dataset({"a": ("x", [1.0])}).expand_dims(y=2)[["a"]].isel(y=0), {"node": "x", "realization": "x"}, "both node"),
+    (forecast(), {"node": None}, "node must be a name or several names, got None."),
+    (xr.DataTree(forecast().to_dataset()), {"node": PLACES}, "obj is a DataTree: give one of its groups, such as "
+     "obj['/'].to_dataset()."),
     (np.zeros((3, 4)), {"node": "x"}, "obj must be a DataArray or a Dataset of xarray, not ndarray."),
 ]  # fmt: skip
 

@@ -28,6 +28,8 @@ class Roles(NamedTuple):
 
 def check_labeled(obj: Any) -> None:
     """Raise unless an object is a DataArray or a Dataset of xarray, or looks like one."""
+    if hasattr(obj, "children"):
+        raise InputError("obj is a DataTree: give one of its groups, such as obj['/'].to_dataset().")
     if not all(hasattr(obj, name) for name in ("dims", "coords", "sizes", "isel")):
         raise InputError(f"obj must be a DataArray or a Dataset of xarray, not {type(obj).__name__}.")
 
@@ -66,9 +68,9 @@ def find_realization(dataset: Any, features: Names | None) -> tuple[str, ...]:
 def as_names(parameter: str, value: Any) -> tuple[str, ...]:
     """One name or several, as a tuple."""
     names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else (value,)
-    wrong = next((name for name in names if not isinstance(name, str)), None)
-    if wrong is not None:
-        raise InputError(f"{parameter} must be a name or several names, got {wrong!r}.")
+    wrong = [name for name in names if not isinstance(name, str)]
+    if wrong:
+        raise InputError(f"{parameter} must be a name or several names, got {wrong[0]!r}.")
     if len(set(names)) < len(names):
         raise InputError(f"{parameter} has a name twice: {', '.join(names)}.")
     return names

@@ -16,7 +16,7 @@ from store_servers import SECRET, s3_server, web_server
 from table_files import columns_of, options_of, read_nodes, some_nodes, tiny, write
 
 import probi as pb
-from probi import _system
+from probi import _stores, _system
 from probi._stores import StorePath, as_path, without_secrets
 from probi.errors import InputError
 from probi.io.formats.base import find_sources
@@ -42,11 +42,38 @@ from probi.io.formats.base import find_sources
         ("s3://bucket/part-?.csv", "s3://bucket/part-?.csv"),
         ("s3://bucket/user@x/y.csv", "s3://bucket/user@x/y.csv"),
         ("a.csv", "a.csv"),
+        ("https://user:SEC'R ET\"<@host/x.csv", "https://host/x.csv"),
+        ("--checkpoint=s3://K:SEC'RET@bucket/run", "--checkpoint=s3://bucket/run"),
+        ("s3://K:SEC@SEC@bucket/x.csv", "s3://bucket/x.csv"),
+        ("s3://K:12/SECRET@bucket/x.csv", "s3://bucket/x.csv"),
+        ("https://host/x.csv?SECRET", "https://host/x.csv"),
+        ("https://host/x.csv#token=SECRET", "https://host/x.csv"),
+        ("https://host/x.csv?sig=SEC'SECRET", "https://host/x.csv"),
+        ("https://[::1]:80/x.csv?SECRET", "https://[::1]:80/x.csv"),
     ],
 )
 def test_secrets_are_not_shown(url, shown):
     assert without_secrets(url) == shown
+    assert not isinstance(path := as_path(url), StorePath) or str(path) == shown
     assert "SEC" not in shown
+
+
+def test_a_file_in_an_archive_of_a_store_keeps_its_url():
+    path = as_path("zip://a/x.csv::https://user:SECRET@host/b.zip?k=SECRET")
+    assert path._url == "zip://a/x.csv::https://user:SECRET@host/b.zip?k=SECRET"
+    assert str(path) == "zip://a/x.csv::https://host/b.zip"
+    assert path.name == "x.csv"
+    assert as_path("zip://x.csv::https://host/b.zip")._url == "zip://x.csv::https://host/b.zip"
+
+
+def test_errors_of_other_libraries_that_quote_a_part_of_a_url():
+    path = as_path("s3://AKIAKEY:a SECRET/b@bucket/x.csv?region=eu&k=SECRET%2FTOO")
+    with pytest.raises(OSError, match=r"x\.csv: Cannot parse") as caught, _stores._naming_errors(path):
+        raise ValueError(
+            "Cannot parse '//AKIAKEY:a SECRET' or SECRET/TOO or SECRET%2FTOO or s3://AKIAKEY:a SECRET/b@bucket/x"
+        )
+    for secret in ("SECRET", "AKIAKEY"):
+        assert secret not in str(caught.value)
 
 
 def test_a_path_in_a_store_has_the_names_of_a_path():

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from probi.errors import InputError
 
@@ -29,28 +30,46 @@ OBJECT_STORES = ("s3", "gcs", "abfs")
 
 # Of a URL: up to the host or bucket, with protocols that wrap it; the path; then options or signatures, or the URL of
 # the archive that holds the file. A question mark without a value after it is part of a pattern.
-_URL = re.compile(r"((?:[\w+.-]+::)*[A-Za-z][\w+.-]+://[^/?]*)/*(.*?)(\?[\w.%-]+=.*|::[\w+.-]+://.*)?", re.DOTALL)
+_URL = re.compile(
+    r"((?:[\w+.-]+::)*[A-Za-z][\w+.-]+://(?:\[[^]]*\]|(?!::)[^/?])*)/*(.*?)(\?[\w.%-]+=.*|::[\w+.-]+://.*)?", re.DOTALL
+)
 _LOCAL = re.compile(r"(?:file|local)://(?:localhost)?(?=/)", re.IGNORECASE)
 
 _URL_IN_TEXT = re.compile(r"([A-Za-z][\w+.-]+://)([^\s'\"<>]*)")
-# A password with a slash, which should have been written %2F, is one all the same.
-_USER = re.compile(r"([^/@?]*|[^/@?:]*:(?!\d+/)[^@]*)@")
+# A text, or the value of an option, that is a URL as a whole may have spaces and quotes in it.
+_IS_URL = re.compile(r"((?:--[\w-]+=)?(?:[\w+.-]+::)*[A-Za-z][\w+.-]+://)(.*)", re.DOTALL)
+# Up to the last @ before the path. A password with a slash, which should have been written %2F, is one all the same,
+# but in addresses of the web a number before the slash is a port.
+_USER = re.compile(r"([^/?]*|[^/@?:]*:[^@]*)@")
+_WEB_USER = re.compile(r"([^/?]*|[^/@?:]*:(?!\d+/)[^@]*)@")
+# There, a question mark may be part of a pattern.
 _QUERY = re.compile(r"\?[\w.%-]+=.*", re.DOTALL)
+_WEB_QUERY = re.compile(r"[?#].*", re.DOTALL)
 
 
 def without_secrets(text: str) -> str:
     """Text in which URLs have neither users, passwords nor queries, which may hold keys and signatures."""
-    return _URL_IN_TEXT.sub(_shown_url, text)
+    whole = _IS_URL.fullmatch(text)
+    return _shown_url(whole) if whole else _URL_IN_TEXT.sub(_shown_url, text)
 
 
 def _shown_url(match: re.Match[str]) -> str:
     scheme, rest = match.groups()
-    own, *others = rest.split("::")
-    if user := _USER.match(own):
+    own, *others = re.split(r"::(?=[\w+.-]+:)", rest)
+    is_web = "http" in scheme
+    if user := (_WEB_USER if is_web else _USER).match(own):
         # There, what is called a user is the container.
-        container = user[1].partition(":")[0] if scheme.startswith("abfs") else ""
+        container = user[1].partition(":")[0] if "abfs" in scheme else ""
         own = f"{container}{'@' * bool(container)}{own[user.end() :]}"
-    return "::".join([scheme + _QUERY.sub("", own), *map(without_secrets, others)])
+    own = (_WEB_QUERY if is_web else _QUERY).sub("", own)
+    return "::".join([scheme + own, *map(without_secrets, others)])
+
+
+def _secrets_of(url: str) -> list[str]:
+    """Parts of a URL that other libraries may quote in their errors."""
+    shown = without_secrets(url)
+    parts = [part for part in re.split(r"[/@?:&=]+", url) if len(part) > 2 and part not in shown]
+    return [*parts, *map(unquote, parts)]
 
 
 class StoreStat(NamedTuple):
@@ -347,7 +366,7 @@ def _fsspec_store(url: str) -> tuple[Any, str]:
     try:
         store, path = url_to_fs(url)
     except (ImportError, ValueError) as error:
-        raise InputError(f"{without_secrets(url)} cannot be opened: {_sentence(error)}.") from None
+        raise InputError(f"{without_secrets(url)} cannot be opened: {_sentence(error, url)}.") from None
     return PyFileSystem(FSSpecHandler(store)), path
 
 
@@ -365,9 +384,12 @@ def _not_found(path: StorePath) -> OSError:
     return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
 
-def _sentence(error: Exception) -> str:
-    """Text of an error, on one line, without secrets."""
-    return without_secrets(" ".join(str(error).split()))[:300].rstrip(".")
+def _sentence(error: Exception, url: str) -> str:
+    """Text of an error, on one line, without secrets, also those of a URL that is quoted in part."""
+    text = str(error)
+    for secret in _secrets_of(url):
+        text = text.replace(secret, "…")
+    return _URL_IN_TEXT.sub(_shown_url, " ".join(text.split()))[:300].rstrip(".")
 
 
 @contextlib.contextmanager
@@ -380,4 +402,4 @@ def _naming_errors(path: StorePath) -> Iterator[None]:
     except FileNotFoundError:
         raise _not_found(path) from None
     except Exception as error:
-        raise OSError(f"{path}: {_sentence(error)}") from None
+        raise OSError(f"{path}: {_sentence(error, path._url)}") from None

@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from benchmarks import bico, billion, engines, fields, files, kernels, shapes, solver, startup, streams
+from benchmarks import bico, billion, engines, fields, files, imputation, kernels, shapes, solver, startup, streams
 
 ALL = {
     "startup": startup.main,
@@ -15,6 +15,7 @@ ALL = {
     "shapes": shapes.main,
     "files": files.main,
     "fields": fields.main,
+    "imputation": imputation.main,
     "engines": engines.main,
     "billion": billion.main,
 }

@@ -1,4 +1,4 @@
-"""Labeled arrays: an ensemble in Zarr that is larger than memory.
+"""Labeled arrays: scenarios of an ensemble against xclim, and an ensemble in Zarr that is larger than memory.
 
 PROBI_GIGABYTES is the size of the ensemble, 2 by default.
 """
@@ -13,11 +13,66 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks import peers
+
 N_MEMBERS, N_STEPS, CHUNK, N_CLUSTERS = 51, 8, 50, 6
 
 
+RUNS, XCLIM_RUNS = 5, 2
+
+
 def main(data: Path) -> None:
+    against_xclim()
     larger_than_memory()
+
+
+def against_xclim() -> None:
+    """Seconds, and cost of the members that are chosen and of the centers, on the same standardized values.
+
+    Both get a number of scenarios, or choose one; then probi is also asked for the number that xclim has chosen.
+    """
+    import xarray as xr
+
+    import probi.xarray
+
+    print("\nscenarios of an ensemble against xclim 0.62, kmeans_reduce_ensemble; seconds, best of runs (of processor)")
+    python = peers.environment("xclim", ["xclim==0.62.0"])
+    for n_members, n_values in ((51, 6), (51, 1000)):
+        values = ensemble(n_members, n_values)
+        members = xr.DataArray(values, dims=("number", "place"), name="t2m")
+        members[:9, :3].probi.scenarios(2, random_state=0)  # compiles
+        for k in (5, None):
+            theirs = peers.run(python, "run_xclim.py", values, n_clusters=k, runs=XCLIM_RUNS) if python else {}
+            labels, ids = np.array(theirs["labels"]), theirs["ids"]
+            times = []
+            for _ in range(RUNS):
+                start, cpu = time.perf_counter(), time.process_time()
+                chosen = k or probi.choose_k(values, range(2, 11), random_state=0).recommended or 10
+                ours = members.probi.scenarios(chosen, random_state=0)
+                times.append((time.perf_counter() - start, time.process_time() - cpu))
+            n_theirs = len(ids)
+            if chosen != n_theirs:
+                ours = members.probi.scenarios(n_theirs, random_state=0)
+            means = np.array([values[labels == c].mean(axis=0) for c in range(n_theirs)])
+            costs = [
+                probi.expected_cost(values, centers)
+                for centers in (means, ours.t2m.values, values[ids], values[ours.representative.values])
+            ]
+            print(
+                f"{n_members:>4} members x {n_values:>5} values, k {k or f'chosen: {n_theirs} and {chosen}'}: "
+                f"xclim {theirs['seconds']:.3f} s ({theirs['cpu']:.3f}), "
+                f"probi {min(times)[0]:.4f} s ({min(times)[1]:.4f}): 1/{theirs['seconds'] / min(times)[0]:.0f}; "
+                f"cost of the centers {costs[1] / costs[0]:.4f}, of the members chosen {costs[3] / costs[2]:.4f}",
+                flush=True,
+            )
+
+
+def ensemble(n_members: int, n_values: int) -> np.ndarray:
+    """Standardized values of members in four regimes of different sizes."""
+    rng = np.random.default_rng(0)
+    regime = rng.choice(4, n_members, p=[0.5, 0.25, 0.15, 0.1])
+    values = rng.normal(size=(4, n_values))[regime] + rng.normal(size=(n_members, n_values))
+    return (values - values.mean(axis=0)) / values.std(axis=0, ddof=1)
 
 
 def larger_than_memory() -> None:

@@ -16,7 +16,8 @@ pytestmark = pytest.mark.process
 # Numba is not optional, but loaded when the first kernel is called.
 OPTIONAL = (
     "sklearn", "scipy", "pyarrow", "matplotlib", "dask", "distributed", "pyspark", "pandas", "jinja2", "typer", "rich",
-    "numba", "xarray", "fsspec", "aiohttp",
+    "numba", "xarray", "zarr", "h5netcdf", "h5py", "cfgrib", "eccodes", "cftime", "arviz", "geopandas", "astropy",
+    "fsspec", "aiohttp",
 )  # fmt: skip
 
 

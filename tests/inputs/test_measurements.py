@@ -122,6 +122,9 @@ def test_units_of_astropy():
     masked = Table({"a": MaskedColumn([1.0, 2.0], mask=[False, True]), "a_err": [0.1, 0.1]})
     with pytest.raises(InputError, match="Row 1 has no value or no error in feature 0"):
         Nodes.from_errors(masked)
+    table["pmra_error"] = [1.0, 1.0] * u.s
+    with pytest.raises(InputError, match=r"'pmra_error' is in s, which cannot be converted to mas / yr"):
+        Nodes.from_errors(table, features=["pmra"])
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,13 @@ def _error_columns(table: Any, names: Sequence[Any], chosen: list[str], units: l
     for i, (name, unit) in enumerate(zip(own, units, strict=True)):
         given = getattr(table[name], "unit", None)
         if unit is not None and given is not None and given != unit:
-            errors[:, i] *= given.to(unit)  # the factor; astropy raises where there is none
+            try:
+                errors[:, i] *= given.to(unit)  # the factor
+            except ValueError:
+                raise InputError(
+                    f"Column {name!r} is in {given}, which cannot be converted to {unit}, the unit of {chosen[i]!r}: "
+                    "repair its unit."
+                ) from None
     return errors
 
 

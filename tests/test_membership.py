@@ -90,7 +90,7 @@ def test_both_ways_have_the_same_bits(monkeypatch):
 def test_any_threads_and_any_batches_give_the_same_bits(monkeypatch):
     nodes, centers = hard(n=5000)
     whole = memberships(nodes, centers)
-    monkeypatch.setattr("probi.nodes.GRAIN", 1000)
+    monkeypatch.setattr("probi._parallel.GRAIN", 1000)
     with limited(3):
         assert_array_equal(memberships(nodes, centers), whole)
     with limited(1):

@@ -13,7 +13,6 @@ from samples import STATISTICS, as_lists, assert_same_statistics, three
 from strategies import build, coordinates, nodes
 
 from probi import Nodes, _parallel
-from probi import nodes as nodes_module
 
 # -- statistics ---------------------------------------------------------------------------------------------------
 
@@ -155,7 +154,7 @@ def covered(pieces):
 def test_pieces_cover_all_nodes_once_in_order(some, grain, at_most):
     built = build(some)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nodes_module, "GRAIN", grain)
+        patch.setattr(_parallel, "GRAIN", grain)
         pieces = built.pieces(at_most)
     assert covered(pieces) == list(range(len(some)))
     assert all(start < stop for start, stop in pieces)
@@ -167,7 +166,7 @@ def test_pieces_cover_all_nodes_once_in_order(some, grain, at_most):
 def test_pieces_are_about_equal(some, grain):
     built = build(some)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nodes_module, "GRAIN", grain)
+        patch.setattr(_parallel, "GRAIN", grain)
         pieces = built.pieces()
     for start, stop in pieces:
         # A realization or the start of a node is one row of work; the first node of a piece may be of any size.
@@ -176,7 +175,7 @@ def test_pieces_are_about_equal(some, grain):
 
 
 def test_pieces_of_one_huge_node_between_small_ones():
-    huge = 4 * nodes_module.GRAIN
+    huge = 4 * _parallel.GRAIN
     sizes = [2, 2, 2, huge, 2, 2, 2]
     offsets = np.cumsum([0, *sizes])
     some = Nodes(np.zeros((offsets[-1], 1)), None, offsets)
@@ -191,11 +190,11 @@ def test_no_nodes_have_no_pieces():
 
 def test_more_work_has_more_pieces():
     assert len(three().pieces()) == 1
-    assert len(Nodes.from_points(np.zeros((nodes_module.GRAIN, 2))).pieces()) == 4
+    assert len(Nodes.from_points(np.zeros((_parallel.GRAIN, 2))).pieces()) == 4
 
 
 def test_pieces_and_statistics_do_not_depend_on_threads(monkeypatch):
-    monkeypatch.setattr(nodes_module, "GRAIN", 64)
+    monkeypatch.setattr(_parallel, "GRAIN", 64)
     some = Nodes.from_dense(np.random.default_rng(3).normal(size=(200, 3, 2)))
     pieces, variances, gravity = some.pieces(), some.variances, some.gravity_centers
     assert len(pieces) > 7

@@ -94,7 +94,7 @@ def test_each_range_is_run_once():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_same_bits_for_any_number_of_threads(monkeypatch, dtype):
-    monkeypatch.setattr("probi.nodes.GRAIN", 64)
+    monkeypatch.setattr("probi._parallel.GRAIN", 64)
     points = np.random.default_rng(0).normal(size=(300, 3, 4)).astype(dtype)
     centers = points[:5, 0]
     found = []
@@ -305,7 +305,7 @@ def test_eight_threads_call_at_once():
 
 
 def test_eight_threads_ask_for_distances_at_once(monkeypatch):
-    monkeypatch.setattr("probi.nodes.GRAIN", 64)
+    monkeypatch.setattr("probi._parallel.GRAIN", 64)
     points = np.random.default_rng(1).normal(size=(100, 2, 3))
     expected = probi.expected_distances(probi.Nodes.from_dense(points), points[:4, 0])
     together, found = threading.Barrier(8), []

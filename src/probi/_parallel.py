@@ -30,6 +30,12 @@ THREAD_VARIABLES = ("PROBI_NUM_THREADS", "OMP_NUM_THREADS")
 # More threads never helped a memory-bound loop; threads are only started when needed.
 MAX_THREADS = 64
 
+# Coordinates per task of a thread: enough to hide the overhead of a kernel call, few enough to share the work.
+GRAIN = 1 << 18
+
+# Nodes per range, at least, where ranges are shorter than that because each node is compared with many centers.
+MIN_PIECE = 512
+
 _n_jobs: ContextVar[int | None] = ContextVar("n_jobs", default=None)
 _inside = threading.local()
 _lock = threading.Lock()
@@ -39,6 +45,22 @@ _pool: ThreadPoolExecutor | None = None
 def ranges(n_items: int, step: int) -> list[Range]:
     """Cut ``n_items`` into ranges of ``step``; the last may be shorter."""
     return [(start, min(start + step, n_items)) for start in range(0, n_items, step)]
+
+
+def ranges_of_equal_work(work: Any, at_most: int | None, at_least: int) -> list[Range]:
+    """Cut items, whose work up to the end of each is given as coordinates, into ranges of about ``GRAIN``.
+
+    ``at_least`` so many if each then has ``MIN_PIECE`` items, and ``at_most`` so many.
+    """
+    n_items = len(work)
+    if n_items == 0:
+        return []
+    n_ranges = max(1 + int(work[-1] // GRAIN), min(at_least, n_items // MIN_PIECE))
+    if at_most is not None:
+        n_ranges = min(n_ranges, at_most)
+    bounds = np.searchsorted(work, work[-1] / n_ranges * np.arange(1, n_ranges))
+    bounds = np.unique(np.concatenate([[0], bounds, [n_items]]))
+    return list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
 
 
 @contextmanager

@@ -7,10 +7,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from probi._notes import counted
+from probi._notes import counted, warn
 from probi._types import Array
-from probi.errors import InputError
+from probi.errors import InputError, InputWarning
 from probi.validation import as_array, as_floats, generator
+
+# With at least this many realizations per node, and this many times more than nodes, the axes of an array were perhaps
+# swapped: draws or members first.
+MANY_REALIZATIONS, FEW_NODES = 1000, 20
+
+
+def warn_of_swapped_axes(points: Array) -> None:
+    """Warn if an array (n, m, d) has few nodes with very many realizations."""
+    n_nodes, n_each, _ = points.shape
+    if n_nodes > 1 and n_each >= MANY_REALIZATIONS and n_each >= FEW_NODES * n_nodes:
+        warn(
+            f"X has shape {points.shape}, which makes {n_nodes} nodes with {n_each:,} realizations each. If the first "
+            "axis holds the realizations, use X.transpose(1, 0, 2); if not, use Nodes.from_list(X) to silence this "
+            "warning.",
+            InputWarning,
+        )
 
 
 def of_dense(points: Array, probabilities: Any) -> tuple[Array, Array | None, Array]:

@@ -11,9 +11,10 @@ from probi import _parallel
 from probi._kernels import median_search as search
 from probi._kernels import medians as kernels
 from probi._kernels import pull
+from probi._parallel import GRAIN
 from probi._types import Array, Floats, Mask
 from probi.errors import InputError, SolverWarning
-from probi.nodes import GRAIN, Nodes, as_nodes
+from probi.nodes import Nodes, as_nodes
 from probi.validation import constant, frozen
 
 # Nodes with more coordinates than this are shared by all threads, so that no thread waits for another.

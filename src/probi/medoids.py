@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike
 
 from probi import _parallel
 from probi._kernels import medoids as kernels
+from probi._parallel import GRAIN
 from probi._types import Array, Floats, Integers, Labels
 from probi.medians import SPREAD_TOL, certified_medians
-from probi.nodes import GRAIN, Nodes, as_nodes
+from probi.nodes import Nodes, as_nodes
 from probi.objective import Assignment, check_centers, expected_cost, expected_distances, rounding_margins, total_cost
 
 # If trying all nodes of a cluster takes no more coordinates than this, bounds would take longer, and longer to compile.

@@ -2,52 +2,31 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from probi import _notes, _parallel
-from probi._kernels import pull
 from probi._kernels.thinning import Given
-from probi._notes import counted
-from probi._realizations import of_dense, of_gaussians, of_lists, of_matrix
-from probi._types import Array, Floats, Integers
-from probi.errors import InputError, InputWarning
+from probi._node_layout import NodeLayout
+from probi._realizations import of_dense, of_gaussians, of_lists, of_matrix, warn_of_swapped_axes
+from probi.errors import InputError
 from probi.thinning import Thinned, ThinningBounds, allowed_realizations, thin
 from probi.validation import (
-    NodeParts,
     as_array,
     as_floats,
-    as_index,
     as_weights,
     certain_parts,
     check_array_like,
     check_points,
-    checked_parts,
-    concat_ids,
-    constant,
     frozen,
     is_list_of_arrays,
     seed_of,
-    warn_of_rounding,
 )
 
-# Coordinates per task of a thread: enough to hide the overhead of a kernel call, few enough to share the work.
-GRAIN = 1 << 18
 
-# Nodes per range, at least, where ranges are shorter than that because each node is compared with many centers.
-MIN_PIECE = 512
-
-# With at least this many realizations per node, and this many times more than nodes, the axes of an array were perhaps
-# swapped: draws or members first.
-MANY_REALIZATIONS, FEW_NODES = 1000, 20
-
-
-class Nodes:
+class Nodes(NodeLayout):
     """Uncertain objects ("nodes"): each is a discrete distribution over points.
 
     Node ``i`` takes position ``points[r]`` with probability ``probabilities[r]`` for ``r`` in
@@ -86,73 +65,6 @@ class Nodes:
     array([[10.08],
            [ 3.  ]])
     """
-
-    points: Array  # (n_realizations, n_features) float32 or float64
-    ids: Array | None  # (n_nodes,)
-    magnitude: float  # at least the largest absolute coordinate, for margins of rounding
-
-    def __init__(
-        self,
-        points: ArrayLike,
-        probabilities: ArrayLike | None,
-        offsets: ArrayLike,
-        weights: ArrayLike | None = None,
-        ids: ArrayLike | None = None,
-    ) -> None:
-        parts, n_rounded = checked_parts(points, probabilities, offsets, weights, ids)
-        self._set(parts)
-        if n_rounded:
-            warn_of_rounding(n_rounded, len(self))
-
-    def _set(self, parts: NodeParts) -> Self:
-        for name, value in zip(NodeParts._fields, parts, strict=True):
-            if value is not None:
-                self.__dict__[name] = value
-        self.ids = parts.ids
-        self._statistics: dict[str, Any] = self.__dict__.pop("statistics")
-        self._n_nodes = len(parts.points) if parts.offsets is None else len(parts.offsets) - 1
-        self._lock = _parallel.Lock()
-        return self
-
-    @classmethod
-    def _trusted(cls, **parts: Any) -> Self:
-        """Make nodes from the parts of others, some of them replaced."""
-        return cls.__new__(cls)._set(NodeParts(**parts))
-
-    @classmethod
-    def _counted(cls, *arrays: Any) -> tuple[Self, int]:
-        """Make nodes as the constructor does; also return for how many rounding put the probabilities above 1."""
-        parts, n_rounded = checked_parts(*arrays)
-        return cls.__new__(cls)._set(parts), n_rounded
-
-    def _parts(self) -> dict[str, Any]:
-        """Values of NodeParts by name."""
-        return {name: self.__dict__.get(name) for name in NodeParts._fields} | {"statistics": dict(self._statistics)}
-
-    # Arrays of ones, and the offsets of certain nodes, are made on first use: writing them takes longer than reading
-    # many points.
-
-    @cached_property
-    def probabilities(self) -> Array:
-        """Of each realization, (n_realizations,), in the dtype of the points."""
-        return frozen(np.ones(len(self.points), self.dtype))
-
-    @cached_property
-    def offsets(self) -> Integers:
-        """Start of each node, followed by the number of points, (n_nodes + 1,)."""
-        return frozen(np.arange(len(self) + 1))
-
-    @cached_property
-    def weights(self) -> Floats:
-        """How many nodes each one represents, (n_nodes,)."""
-        return constant(1.0, len(self))
-
-    @cached_property
-    def total_probabilities(self) -> Floats:
-        """Sum of the probabilities of each node, (n_nodes,)."""
-        return constant(1.0, len(self))
-
-    # -- other ways to make them ------------------------------------------------------------------------------------
 
     @classmethod
     def from_points(cls, X: ArrayLike, weights: ArrayLike | None = None, ids: ArrayLike | None = None) -> Self:
@@ -242,16 +154,8 @@ class Nodes:
                [5.4]])
         """
         points = as_floats(X, "X", 3)
-        n_nodes, n_each, _ = points.shape
-        # Probabilities that sum to 1 along the second axis confirm the order of axes.
-        many = n_each >= MANY_REALIZATIONS and n_each >= FEW_NODES * n_nodes
-        if probabilities is None and n_nodes > 1 and many:
-            _notes.warn(
-                f"X has shape {points.shape}, which makes {n_nodes} nodes with {n_each:,} realizations each. "
-                "If the first axis holds the realizations, use X.transpose(1, 0, 2); if not, use Nodes.from_list(X) to "
-                "silence this warning.",
-                InputWarning,
-            )
+        if probabilities is None:  # which confirm the order of the axes if they sum to 1 along the second
+            warn_of_swapped_axes(points)
         return cls(*of_dense(points, probabilities), weights, ids)
 
     @classmethod
@@ -603,8 +507,8 @@ class Nodes:
         """
         from probi.inputs.imputations import of_imputations
 
-        points, probabilities, offsets, found = of_imputations(frames)
-        return cls(points, probabilities, offsets, weights, found if ids is None else ids)
+        points, probabilities, offsets, own_ids = of_imputations(frames)
+        return cls(points, probabilities, offsets, weights, own_ids if ids is None else ids)
 
     @classmethod
     def from_errors(
@@ -675,252 +579,14 @@ class Nodes:
         array([[ 3.1,  0.4],
                [-7.4,  2.2]])
         """
-        from probi.inputs.measurements import is_geographic, of_errors, of_fixes
+        from probi.inputs.measurements import of_measurements
 
-        if is_geographic(X):
-            points, probabilities, found = of_fixes(X, sigma, confidence, n, random_state)
-            return cls(*of_dense(points, probabilities), weights, found if ids is None else ids)
-        if confidence is not None:
-            raise InputError("confidence is for a GeoDataFrame: sigma is a standard error otherwise.")
-        means, covariances, found = of_errors(X, sigma, correlation, features, scale)
-        return cls.from_gaussian(means, covariances, n, weights, found if ids is None else ids, random_state)
-
-    @classmethod
-    def concat(cls, parts: Sequence[Self]) -> Self:
-        """Concatenate nodes.
-
-        Parameters
-        ----------
-        parts : sequence of Nodes
-            With the same number of features; all with ids of one type, or all without.
-
-        Returns
-        -------
-        Nodes
-            A copy, if there is more than one part.
-
-        Examples
-        --------
-        >>> import probi
-        >>> a, b = probi.Nodes.from_points([[0.0]]), probi.Nodes.from_dense([[[1.0], [2.0]]])
-        >>> probi.Nodes.concat([a, b])
-        Nodes(2 nodes, 3 realizations (1 to 2 per node), 1 feature, float64, mass 2)
-        """
-        if not parts:
-            raise InputError("Nothing to concatenate: pass at least one Nodes.")
-        if len({part.n_features for part in parts}) > 1:
-            raise InputError(f"Parts have different numbers of features: {[part.n_features for part in parts]}.")
-        if len({part.ids is None for part in parts}) > 1:
-            raise InputError("Some parts have ids and some have none. All or none of them need ids.")
-        if len(parts) == 1:
-            return parts[0]
-        starts = np.cumsum([0] + [part.n_realizations for part in parts])
-        offsets = None
-        if any("offsets" in part.__dict__ for part in parts):
-            shifted = [part.offsets[:-1] + start for part, start in zip(parts, starts, strict=False)]
-            offsets = frozen(np.concatenate([*shifted, starts[-1:]]))
-        ids, magnitude = _joined_ids([part.ids for part in parts]), max(part.magnitude for part in parts)
-        return cls._made_of(parts, _concatenated, _concatenated, offsets, ids, magnitude)
-
-    @classmethod
-    def _made_of(
-        cls,
-        parts: Sequence[Self],
-        by_node: Callable[[Sequence[Array]], Array],
-        by_realization: Callable[[Sequence[Array]], Array],
-        offsets: Array | None,
-        ids: Array | None,
-        magnitude: float,
-    ) -> Self:
-        """Nodes made of parts, by functions that make one of their arrays with a row per node, and per realization."""
-
-        def made(name: str, join: Callable[[Sequence[Array]], Array]) -> Array | None:
-            if not any(name in part.__dict__ for part in parts):
-                return None
-            return join([getattr(part, name) for part in parts])
-
-        points = by_realization([part.points for part in parts])
-        shared = [name for name in list(parts[0]._statistics) if all(name in part._statistics for part in parts[1:])]
-        return cls._trusted(
-            points=points,
-            ids=ids,
-            magnitude=magnitude,
-            offsets=offsets,
-            probabilities=made("probabilities", by_realization),
-            weights=made("weights", by_node),
-            total_probabilities=made("total_probabilities", by_node),
-            statistics={name: _each(by_node, [part._statistics[name] for part in parts]) for name in shared},
+        points, probabilities, own_ids = of_measurements(
+            X, sigma, correlation, confidence, features, scale, n, random_state
         )
+        return cls(*of_dense(points, probabilities), weights, own_ids if ids is None else ids)
 
-    # -- what they are ----------------------------------------------------------------------------------------------
-
-    def __len__(self) -> int:
-        return self._n_nodes
-
-    @property
-    def n_realizations(self) -> int:
-        """Realizations of all nodes together."""
-        return len(self.points)
-
-    @property
-    def n_features(self) -> int:
-        """Dimension of the space."""
-        return int(self.points.shape[1])
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n_nodes, n_features), so that scikit-learn's tools can split nodes like rows."""
-        return len(self), self.n_features
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """float32 or float64: of points and probabilities."""
-        return self.points.dtype
-
-    @property
-    def is_certain(self) -> bool:
-        """Whether each node has one realization."""
-        return self.n_realizations == len(self)
-
-    @property
-    def mass(self) -> Floats:
-        """Weight times total probability, of each node."""
-        if "total_probabilities" not in self.__dict__:
-            return self.weights
-        return self.statistic("mass", lambda: frozen(self.weights * self.total_probabilities))  # type: ignore[no-any-return]
-
-    @property
-    def gravity_centers(self) -> Array:
-        """Centers of gravity, (n_nodes, n_features); float64, or the points themselves if nodes are certain."""
-        # The points themselves are not kept as a statistic: parts of the nodes would copy them twice.
-        return self.points if self.is_certain else self._moments()[0]
-
-    @property
-    def variances(self) -> Floats:
-        """Mean squared distance of each node to its center of gravity."""
-        if self.is_certain:
-            return self.statistic("no variances", lambda: frozen(np.zeros(len(self))))  # type: ignore[no-any-return]
-        return self._moments()[1]
-
-    def _moments(self) -> tuple[Array, Floats]:
-        return self.statistic("moments", self._compute_moments)  # type: ignore[no-any-return]
-
-    def _compute_moments(self) -> tuple[Array, Floats]:
-        gravity, variances = np.empty(self.shape), np.empty(len(self))
-        _parallel.run(
-            pull.node_moments, self.pieces(), self.points, self.probabilities, self.offsets,
-            self.total_probabilities, gravity, variances,
-        )  # fmt: skip
-        return frozen(gravity), frozen(variances)
-
-    def statistic(self, name: str, compute: Callable[[], Any]) -> Any:
-        """Return a cached array (or tuple of arrays) with one row per node, computed once, by one thread, on first use.
-
-        :meta private:
-        """
-        with self._lock:
-            if name not in self._statistics:
-                self._statistics[name] = compute()
-            return self._statistics[name]
-
-    def known(self, name: str) -> Any:
-        """Return a cached statistic, or None if it was not computed.
-
-        :meta private:
-        """
-        return self._statistics.get(name)
-
-    def pieces(self, at_most: int | None = None, at_least: int = 1) -> list[tuple[int, int]]:
-        """Divide the nodes into ranges of about equal work, which depend only on the nodes and the arguments.
-
-        ``at_least`` so many if each then has ``MIN_PIECE`` nodes: for work that grows with the number of centers.
-
-        :meta private:
-        """
-        if len(self) == 0:
-            return []
-        work = (self.offsets[1:] + np.arange(len(self))) * self.n_features
-        n_pieces = max(1 + int(work[-1] // GRAIN), min(at_least, len(self) // MIN_PIECE))
-        if at_most is not None:
-            n_pieces = min(n_pieces, at_most)
-        bounds = np.searchsorted(work, work[-1] / n_pieces * np.arange(1, n_pieces))
-        bounds = np.unique(np.concatenate([[0], bounds, [len(self)]]))
-        return list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
-
-    # -- parts and copies -------------------------------------------------------------------------------------------
-
-    def __getitem__(self, key: Any) -> Self:
-        """Select nodes: a slice gives a view, an index array or a mask a copy, an integer one node."""
-        if isinstance(key, slice):
-            start, stop, step = key.indices(len(self))
-            if step == 1:
-                return self._cut(start, max(start, stop))
-            return self.take(np.arange(start, stop, step))
-        if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:
-            key = key[0]  # how scikit-learn indexes objects with a shape
-        index = np.asarray(key)
-        if index.dtype == bool:
-            if index.shape != (len(self),):
-                raise InputError(f"A mask of shape {index.shape} does not fit {len(self)} nodes.")
-            return self.take(np.flatnonzero(index))
-        return self.take(np.atleast_1d(index))
-
-    def _cut(self, start: int, stop: int) -> Self:
-        offsets = self.__dict__.get("offsets")
-        first, last = (start, stop) if offsets is None else (offsets[start], offsets[stop])
-        cut_offsets = None if offsets is None else frozen(offsets[start : stop + 1] - first)
-        ids = None if self.ids is None else self.ids[start:stop]
-        return self._made_of(
-            [self], lambda arrays: arrays[0][start:stop], lambda arrays: arrays[0][first:last], cut_offsets, ids,
-            self.magnitude,
-        )  # fmt: skip
-
-    def take(self, index: ArrayLike) -> Self:
-        """Nodes with these indices, in this order.
-
-        Indices may repeat; negative ones count from the end.
-
-        Parameters
-        ----------
-        index : array-like of int
-            Indices of nodes.
-
-        Returns
-        -------
-        Nodes
-            A copy.
-
-        Examples
-        --------
-        >>> import probi
-        >>> nodes = probi.Nodes.from_points([[0.0], [1.0], [2.0]], ids=["a", "b", "c"])
-        >>> nodes.take([2, 0]).ids
-        array(['c', 'a'], dtype='<U1')
-        """
-        return self._gathered([self], [as_index(index, len(self))])
-
-    @classmethod
-    def _gathered(cls, parts: Sequence[Self], indices: Sequence[Integers]) -> Self:
-        """Nodes of several parts of one form, by their valid indices in each; each is copied once."""
-        rows, offsets = list(indices), None
-        if not all(part.is_certain for part in parts):
-            sizes = [np.diff(part.offsets)[index] for part, index in zip(parts, indices, strict=True)]
-            offsets = frozen(np.concatenate([[0], np.cumsum(np.concatenate(sizes))]))
-            rows = [part._rows_of(index) for part, index in zip(parts, indices, strict=True)]
-        ids = [None if part.ids is None else part.ids[index] for part, index in zip(parts, indices, strict=True)]
-        return cls._made_of(
-            parts, lambda arrays: _gather(arrays, indices), lambda arrays: _gather(arrays, rows), offsets,
-            _joined_ids(ids), max(part.magnitude for part in parts),
-        )  # fmt: skip
-
-    def _rows_of(self, chosen: Integers) -> Integers:
-        """Realizations of some nodes."""
-        if self.is_certain:
-            return chosen
-        sizes = np.diff(self.offsets)[chosen]
-        ends = np.cumsum(sizes)
-        rows: Integers = np.repeat(self.offsets[chosen] - (ends - sizes), sizes)
-        return rows + np.arange(len(rows))
+    # -- the same nodes with something changed ---------------------------------------------------------------------
 
     def scaled(self, factors: ArrayLike) -> Self:
         """Nodes with each feature multiplied by its factor, for example 1 / standard deviation.
@@ -1074,82 +740,6 @@ class Nodes:
         from probi.tables.convert import to_table
 
         return to_table(self)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Nodes):
-            return NotImplemented
-        if self.dtype != other.dtype or self.shape != other.shape or (self.ids is None) != (other.ids is None):
-            return False
-        names = ("offsets", "weights", "probabilities", "points") + (("ids",) if self.ids is not None else ())
-        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in names)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (type(self), self._parts() | {"statistics": {}})
-
-    def __repr__(self) -> str:
-        per_node = f" ({self._realizations_per_node()})" if len(self) else ""
-        return (
-            f"Nodes({counted(len(self), 'node')}, {counted(self.n_realizations, 'realization')}{per_node}, "
-            f"{counted(self.n_features, 'feature')}, {self.dtype}, mass {math.fsum(self.mass):,.6g})"
-        )
-
-    def _realizations_per_node(self) -> str:
-        sizes = np.diff(self.offsets)
-        low, high = sizes.min(), sizes.max()
-        return f"{low:,} per node" if low == high else f"{low:,} to {high:,} per node"
-
-    def _repr_html_(self) -> str:
-        """Show the first nodes in a notebook."""
-        shown, d = min(len(self), _notes.MAX_ROWS // 2), min(self.n_features, _notes.MAX_COLUMNS)
-        means = self[:shown].gravity_centers[:, :d]
-        rows = [
-            [
-                str(i) if self.ids is None else str(self.ids[i]),
-                f"{self.offsets[i + 1] - self.offsets[i]:,}", f"{self.mass[i]:.6g}", *(f"{x:.6g}" for x in means[i]),
-            ]
-            for i in range(shown)
-        ]  # fmt: skip
-        header = ["node" if self.ids is None else "id", "realizations", "mass", *(f"mean x{j}" for j in range(d))]
-        return _notes.html_table(repr(self), rows, header)
-
-
-def _joined_ids(ids: Sequence[Array | None]) -> Array | None:
-    """Ids of nodes of one or several parts; None if a part has none."""
-    given = [array for array in ids if array is not None]
-    if len(given) < len(ids):
-        return None
-    return frozen(given[0] if len(given) == 1 else concat_ids(given))
-
-
-def _concatenated(arrays: Sequence[Array]) -> Array:
-    return frozen(np.concatenate(arrays))
-
-
-def _gather(arrays: Sequence[Array], indices: Sequence[Integers]) -> Array:
-    """Rows of several arrays by their indices in each, one array after the other."""
-    if len(arrays) == 1:
-        return frozen(arrays[0].take(indices[0], axis=0))
-    ends = np.cumsum([len(index) for index in indices])
-    out = np.empty((ends[-1], *arrays[0].shape[1:]), arrays[0].dtype)
-    for array, index, end in zip(arrays, indices, ends, strict=True):
-        # "clip" changes no valid index, and NumPy then writes to the array itself, not to a copy.
-        np.take(array, index, axis=0, out=out[end - len(index) : end], mode="clip")
-    return frozen(out)
-
-
-def _each(function: Callable[[Sequence[Array]], Array], values: Sequence[Any]) -> Any:
-    """Apply a function to some arrays, or to those at each place of some tuples of arrays."""
-    if isinstance(values[0], tuple):
-        return tuple(function(arrays) for arrays in zip(*values, strict=True))
-    return function(values)
-
-
-def _restore(cls: type[Nodes], parts: dict[str, Any]) -> Nodes:
-    return cls._trusted(
-        **{name: frozen(value) if isinstance(value, np.ndarray) else value for name, value in parts.items()}
-    )
 
 
 # -- what users give as nodes -----------------------------------------------------------------------------------------

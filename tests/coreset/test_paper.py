@@ -188,7 +188,7 @@ def test_the_papers_medians_travel_with_the_nodes(dtype, reduced):
 
 def test_bits_do_not_depend_on_the_number_of_threads(monkeypatch):
     found = []
-    monkeypatch.setattr("probi.nodes.GRAIN", 1 << 10)
+    monkeypatch.setattr("probi._parallel.GRAIN", 1 << 10)
     for n_jobs in (1, 2, 3):
         with _parallel.limited(n_jobs):
             coreset = reduce([uncertain()], 100, 4, np.random.default_rng(0))

@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 
 from probi import _parallel
 from probi._kernels import sampling, tree
+from probi._parallel import GRAIN
 from probi.coreset.preset import Preset
 from probi.medians import SPREAD_TOL, certified_medians
-from probi.nodes import GRAIN, Nodes
+from probi.nodes import Nodes
 from probi.validation import frozen, largest_magnitude
 
 Floats = NDArray[np.float64]

@@ -27,13 +27,21 @@ WGS84 = 4326
 METERS_PER_KM = 1000.0
 
 
-def is_geographic(X: Any) -> bool:
-    """Whether X is a GeoDataFrame."""
-    return hasattr(X, "crs") and hasattr(X, "geometry") and hasattr(X, "columns")
+def of_measurements(
+    X: Any, sigma: Any, correlation: Any, confidence: float | None, features: Names | None, scale: Any, n: int | None,
+    random_state: Any,
+) -> tuple[Array, Array | None, Any]:  # fmt: skip
+    """Points (n, m, d), probabilities (n, m) or None, and ids of measurements with Gaussian errors."""
+    if hasattr(X, "crs") and hasattr(X, "geometry") and hasattr(X, "columns"):  # a GeoDataFrame
+        return _fixes(X, sigma, confidence, n, random_state)
+    if confidence is not None:
+        raise InputError("confidence is for a GeoDataFrame: sigma is a standard error otherwise.")
+    means, covariances, ids = _gaussians(X, sigma, correlation, features, scale)
+    return *of_gaussians(means, covariances, n, random_state), ids
 
 
-def of_errors(X: Any, sigma: Any, correlation: Any, features: Names | None, scale: Any) -> tuple[Array, Floats, Any]:
-    """Means (n, d), covariances (n, d, d) and ids of measurements with Gaussian errors."""
+def _gaussians(X: Any, sigma: Any, correlation: Any, features: Names | None, scale: Any) -> tuple[Array, Floats, Any]:
+    """Means (n, d), covariances (n, d, d) and ids."""
     names = names_of(X)
     if names is None:
         if features is not None or scale is not None:
@@ -50,7 +58,7 @@ def of_errors(X: Any, sigma: Any, correlation: Any, features: Names | None, scal
     return means, _covariances(errors, correlations), ids
 
 
-def of_fixes(
+def _fixes(
     frame: Any, sigma: Any, confidence: float | None, n: int | None, random_state: Any
 ) -> tuple[Array, Array | None, Any]:
     """Points (n, m, 3) on the sphere in kilometers, probabilities (n, m) or None, and ids of a GeoDataFrame."""

@@ -8,8 +8,8 @@ from probi import _parallel
 from probi._kernels import local_search as kernels
 from probi._kernels.many_centers import join_nearest
 from probi._kernels.pull import COST, N_SCALARS, ON_POINT, RECIPROCAL, RELAXATION
+from probi._parallel import GRAIN
 from probi._types import Floats, Integers, Labels
-from probi.nodes import GRAIN
 from probi.solver.lloyd import weiszfeld_moves
 from probi.solver.problem import Problem, draw_distinct
 from probi.solver.progress import OnRound, silent

@@ -6,8 +6,9 @@ import numpy as np
 
 from probi import _parallel
 from probi._kernels import candidates as kernels
+from probi._parallel import GRAIN
 from probi._types import Floats, Labels
-from probi.nodes import GRAIN, Nodes
+from probi.nodes import Nodes
 from probi.objective import join_centers
 from probi.solver.problem import Problem, draw, draw_distinct
 from probi.solver.progress import OnRound, silent

@@ -9,9 +9,10 @@ import numpy as np
 
 from probi import _parallel
 from probi._kernels import geometry
+from probi._parallel import GRAIN
 from probi._types import Array, Floats, Integers
 from probi.medians import SPREAD_TOL, certified_medians, measured
-from probi.nodes import GRAIN, Nodes
+from probi.nodes import Nodes
 from probi.objective import Assignment
 from probi.solver.problem import capped_probabilities
 from probi.summary.config import AUDIT_SIZE

@@ -15,7 +15,7 @@ def lazy(
     package: str, names: Mapping[str, Iterable[str]], modules: Iterable[str] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """``__getattr__`` and ``__dir__`` of a package: names by the module that defines them, and modules of its own."""
-    places = {name: module for module, some in names.items() for name in some}
+    module_of = {name: module for module, some in names.items() for name in some}
 
     def load(name: str) -> Any:
         if name in modules:
@@ -23,10 +23,10 @@ def lazy(
                 return import_module(f"{package}.{name}")
             except ImportError as error:  # an extra: help() and tab completion look at every name, and expect this
                 raise AttributeError(str(error)) from error
-        if name not in places:
+        if name not in module_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(places[name]), name)
+        value = getattr(import_module(module_of[name]), name)
         setattr(sys.modules[package], name, value)
         return value
 
-    return load, lambda: [*places, *modules]
+    return load, lambda: [*module_of, *modules]

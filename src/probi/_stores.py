@@ -210,19 +210,19 @@ class StorePath:
 
     def matches(self) -> list["StorePath"]:
         """Files whose names match this path as a pattern, by the rules of ``glob.glob``."""
-        found = [self._at("")]
+        paths = [self._at("")]
         parts = self._key.split("/")
         for i, part in enumerate(parts):
             is_last = i == len(parts) - 1
             if part == "**":
-                below = [path for folder in found for path in folder._shown()]
-                found = below if is_last else [*found, *(path for path in below if path.is_dir())]
+                below = [path for folder in paths for path in folder._shown()]
+                paths = below if is_last else [*paths, *(path for path in below if path.is_dir())]
             elif glob.has_magic(part):
-                children = [path for folder in found for path in folder._listed()]
-                found = [path for path in children if _matches(path.name, part) and (is_last or path.is_dir())]
+                children = [path for folder in paths for path in folder._listed()]
+                paths = [path for path in children if _matches(path.name, part) and (is_last or path.is_dir())]
             else:
-                found = [path / part for path in found]
-        return sorted({path for path in found if path.is_file()}, key=str)
+                paths = [path / part for path in paths]
+        return sorted({path for path in paths if path.is_file()}, key=str)
 
     def _shown(self) -> list["StorePath"]:
         """All that is below and not hidden."""

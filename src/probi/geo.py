@@ -52,14 +52,14 @@ def to_sphere(lonlat: ArrayLike) -> Array:
     >>> import numpy as np
     >>> import probi
     >>> from probi import geo
-    >>> places = np.array([[179.9, -17.0], [-179.9, -17.2]])
-    >>> nodes = probi.Nodes.from_points(geo.to_sphere(places))
+    >>> degrees = np.array([[179.9, -17.0], [-179.9, -17.2]])
+    >>> nodes = probi.Nodes.from_points(geo.to_sphere(degrees))
     >>> result = probi.solve(nodes, 1, random_state=0)
     >>> abs(geo.from_sphere(result.centers)).round(1)
     array([[179.9,  17.2]])
     """
-    places = _degrees(lonlat)
-    return on_sphere(places[..., 0], places[..., 1]).astype(places.dtype, copy=False)
+    degrees = _degrees(lonlat)
+    return on_sphere(degrees[..., 0], degrees[..., 1]).astype(degrees.dtype, copy=False)
 
 
 def from_sphere(points: ArrayLike) -> Array:
@@ -88,8 +88,8 @@ def from_sphere(points: ArrayLike) -> Array:
     >>> geo.from_sphere([0.0, 6000.0, 0.0])
     array([90.,  0.])
     """
-    places = _numbers(points, "points", 3)
-    return lonlat_of(places.astype(np.float64)).astype(places.dtype, copy=False)
+    array = _numbers(points, "points", 3)
+    return lonlat_of(array.astype(np.float64)).astype(array.dtype, copy=False)
 
 
 def to_plane(lonlat: ArrayLike, origin: ArrayLike) -> Array:
@@ -130,15 +130,15 @@ def to_plane(lonlat: ArrayLike, origin: ArrayLike) -> Array:
     >>> from probi import geo
     >>> fixes = np.array([[13.37772, 52.51627], [13.37611, 52.51859]])
     >>> origin = fixes.mean(axis=0)
-    >>> places = geo.to_plane(fixes, origin)
-    >>> nodes = probi.Nodes.from_gaussian(places, np.diag([0.010, 0.030]) ** 2)
+    >>> positions = geo.to_plane(fixes, origin)
+    >>> nodes = probi.Nodes.from_gaussian(positions, np.diag([0.010, 0.030]) ** 2)
     >>> geo.from_plane(nodes.gravity_centers, origin).round(5)
     array([[13.37772, 52.51627],
            [13.37611, 52.51859]])
     """
-    places = _degrees(lonlat)
+    degrees = _degrees(lonlat)
     east, north, up = _frame(origin)
-    points = on_sphere(places[..., 0], places[..., 1]) / EARTH_RADIUS_KM
+    points = on_sphere(degrees[..., 0], degrees[..., 1]) / EARTH_RADIUS_KM
     x, y, z = points @ east, points @ north, points @ up
     if (z < 0.0).any():
         raise InputError(
@@ -147,7 +147,7 @@ def to_plane(lonlat: ArrayLike, origin: ArrayLike) -> Array:
     sine = np.hypot(x, y)
     # Ratio of the distance along the surface to that from the axis: 1 at the origin itself.
     stretch = EARTH_RADIUS_KM * np.divide(np.arctan2(sine, z), sine, out=np.ones_like(sine), where=sine > 0.0)
-    return np.stack([stretch * x, stretch * y], axis=-1).astype(places.dtype, copy=False)
+    return np.stack([stretch * x, stretch * y], axis=-1).astype(degrees.dtype, copy=False)
 
 
 def from_plane(points: ArrayLike, origin: ArrayLike) -> Array:
@@ -175,9 +175,9 @@ def from_plane(points: ArrayLike, origin: ArrayLike) -> Array:
     >>> geo.from_plane([0.0, 111.195], origin=(7.0, 50.0)).round(3)
     array([ 7., 51.])
     """
-    places = _numbers(points, "points", 2)
+    array = _numbers(points, "points", 2)
     east, north, up = _frame(origin)
-    x, y = np.moveaxis(places.astype(np.float64), -1, 0)
+    x, y = np.moveaxis(array.astype(np.float64), -1, 0)
     length = np.hypot(x, y)
     angle = length / EARTH_RADIUS_KM
     shrink = np.divide(np.sin(angle), length, out=np.full_like(length, 1.0 / EARTH_RADIUS_KM), where=length > 0.0)
@@ -186,7 +186,7 @@ def from_plane(points: ArrayLike, origin: ArrayLike) -> Array:
         + np.multiply.outer(shrink * y, north)
         + np.multiply.outer(np.cos(angle), up)
     )
-    return lonlat_of(on_ground).astype(places.dtype, copy=False)
+    return lonlat_of(on_ground).astype(array.dtype, copy=False)
 
 
 def on_sphere(lon: Array, lat: Array) -> Array:
@@ -221,12 +221,12 @@ def _frame(origin: ArrayLike) -> tuple[Array, Array, Array]:
 
 def _degrees(lonlat: ArrayLike) -> Array:
     """Validated longitudes and latitudes."""
-    places = _numbers(lonlat, "lonlat", 2)
-    outside = np.flatnonzero(np.abs(places[..., 1]).reshape(-1) > 90.0)
+    degrees = _numbers(lonlat, "lonlat", 2)
+    outside = np.flatnonzero(np.abs(degrees[..., 1]).reshape(-1) > 90.0)
     if len(outside):
-        latitude = places[..., 1].reshape(-1)[outside[0]]
+        latitude = degrees[..., 1].reshape(-1)[outside[0]]
         raise InputError(f"Location {outside[0]} has latitude {latitude}, outside -90 to 90. Longitude comes first.")
-    return places
+    return degrees
 
 
 def _numbers(values: ArrayLike, name: str, n_columns: int) -> Array:

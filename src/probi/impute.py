@@ -18,7 +18,7 @@ import numpy as np
 
 from probi._types import Array
 from probi.errors import InputError
-from probi.inputs.columns import as_numbers
+from probi.inputs.dataframes import as_numbers
 from probi.validation import as_floats, check_count, generator
 
 __all__ = ["draws"]

@@ -88,10 +88,10 @@ class Stability:
     >>> import numpy as np
     >>> import probi
     >>> X = np.random.default_rng(0).normal(size=(100, 5, 2)) + 9 * (np.arange(100) % 2)[:, None, None]
-    >>> found = probi.stability(X, 2, random_state=0)
-    >>> found
+    >>> result = probi.stability(X, 2, random_state=0)
+    >>> result
     Stability(2 clusters in 100 worlds: Jaccard 1 to 1, adjusted Rand index 1, 1 typical outcome)
-    >>> float(found.confidence.min())
+    >>> float(result.confidence.min())
     1.0
     """
 
@@ -296,8 +296,8 @@ class _Worlds:
         if others:
             some = self._some(world)
             start = min(self.starts, key=lambda centers: expected_cost(some, centers))
-        found = _descended(world, start, TOL, MAX_ROUNDS)
-        return found.assignment.labels, found.centers
+        lloyd = _descended(world, start, TOL, MAX_ROUNDS)
+        return lloyd.assignment.labels, lloyd.centers
 
     # -- all worlds
 
@@ -316,8 +316,8 @@ class _Worlds:
                 leaders.append((one, labels))
                 sizes.append(1)
         order = np.argsort(-np.array(sizes), kind="stable")[:MAX_OUTCOMES]
-        found = [Outcome(leaders[i][0], sizes[i] / len(centers)) for i in order]
-        return tuple(outcome for outcome in found if outcome.probability >= MIN_PROBABILITY)
+        outcomes = [Outcome(leaders[i][0], sizes[i] / len(centers)) for i in order]
+        return tuple(outcome for outcome in outcomes if outcome.probability >= MIN_PROBABILITY)
 
     def _alike(self, nodes: Nodes, labels: Labels, others: Labels) -> bool:
         k = len(self.centers)

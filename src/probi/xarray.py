@@ -48,8 +48,8 @@ except ImportError as error:
 
 __all__ = ["ProbiAccessor"]
 
-# Data of at most this size is clustered as a whole, more through a summary.
-WHOLE_BYTES = 1 << 27
+# Data of at most this size is clustered in memory, larger data through a summary.
+MAX_BYTES_IN_MEMORY = 1 << 27
 
 
 @xr.register_dataarray_accessor("probi")
@@ -132,20 +132,20 @@ class ProbiAccessor:
         _check_free(self._obj, "cluster")
         field = Field(self._obj, node, realization, features, weights, scale, missing)
         run = _Run(field, n_clusters, random_state, options)
-        answers = _Answers(field, n_clusters)
+        per_node = _NodeResults(field, n_clusters)
         for block, nodes in run.batches():
-            answers.add(block, nodes, run.result)
+            per_node.add(block, nodes, run.result)
         result = _skeleton(field).assign_coords(cluster=np.arange(n_clusters))
         nodes_dims = field.roles.node
-        result["label"] = (nodes_dims, answers.labels(), {"long_name": "cluster with the smallest expected distance"})
+        result["label"] = (nodes_dims, per_node.labels(), {"long_name": "cluster with the smallest expected distance"})
         result["distance"] = (
             nodes_dims,
-            answers.distances,
+            per_node.distances,
             {"long_name": "expected distance to the center of the cluster", **_unit_of(field)},
         )
         result["membership"] = (
             (*nodes_dims, "cluster"),
-            answers.memberships,
+            per_node.memberships,
             {"long_name": "probability that the center of the cluster is the nearest", "units": "1"},
         )
         result["mass"] = ("cluster", run.result.clusters.mass, {"long_name": "weight times probability of the nodes"})
@@ -211,7 +211,7 @@ class ProbiAccessor:
         field = Field(self._obj, node, False, features, weights, scale, missing)
         if n_clusters > field.n_nodes:
             raise InputError(f"There are {counted(field.n_nodes, 'member')} for {n_clusters} scenarios: ask for fewer.")
-        run = _Run(field, n_clusters, random_state, options, whole=True)
+        run = _Run(field, n_clusters, random_state, options, in_memory=True)
         (block, nodes), centers = next(run.batches()), run.result.centers
         chosen = representatives(nodes, centers).index
         # Scenarios without a member, where members are equal: the nearest one.
@@ -238,17 +238,17 @@ class ProbiAccessor:
 
 
 class _Run:
-    """A field, solved: as a whole, or through a summary."""
+    """A field, solved in memory or through a summary."""
 
     def __init__(
-        self, field: Field, n_clusters: int, random_state: Any, options: Mapping[str, Any], whole: bool = False
+        self, field: Field, n_clusters: int, random_state: Any, options: Mapping[str, Any], in_memory: bool = False
     ) -> None:
         check_count("n_clusters", n_clusters)
         self.field, self.seed = field, seed_of(random_state)
         self._kept: list[tuple[Block, Nodes]] = []
         self.result: Result
-        if whole or field.n_bytes <= WHOLE_BYTES:
-            self._kept = [self._whole()]
+        if in_memory or field.n_bytes <= MAX_BYTES_IN_MEMORY:
+            self._kept = [self._read_all()]
             self.result = solve(self._kept[0][1], n_clusters, random_state=self.seed, **options)
         else:
             summary = Summary(n_clusters, random_state=self.seed)
@@ -256,7 +256,7 @@ class _Run:
                 summary.update(nodes)
             self.result = solve(summary, n_clusters, random_state=self.seed, **options)
 
-    def _whole(self) -> tuple[Block, Nodes]:
+    def _read_all(self) -> tuple[Block, Nodes]:
         block = self.field.read({name: slice(0, size) for name, size in zip(*self._box, strict=True)})
         if not block.present.any():
             raise InputError("All values are NaN: no node has a realization.")
@@ -275,8 +275,8 @@ class _Run:
             yield block, Nodes(*block.arrays)
 
 
-class _Answers:
-    """What is said of each node, filled block by block; NaN where there is none."""
+class _NodeResults:
+    """Results per node, filled block by block; NaN for nodes without a realization."""
 
     def __init__(self, field: Field, n_clusters: int) -> None:
         self.dims = field.roles.node
@@ -286,16 +286,16 @@ class _Answers:
 
     def add(self, block: Block, nodes: Nodes, result: Result) -> None:
         labels, distances = _nearest(nodes, result)
-        place = tuple(block.slices[name] for name in self.dims)
-        for whole, some in (
+        box = tuple(block.slices[name] for name in self.dims)
+        for out, values in (
             (self._labels, labels),
             (self.distances, distances),
             (self.memberships, memberships(nodes, result.centers)),
         ):
-            box = whole[place]
-            rows = np.full((len(block.present), *some.shape[1:]), np.nan, whole.dtype)
-            rows[block.present] = some
-            whole[place] = rows.reshape(box.shape)
+            part = out[box]
+            rows = np.full((len(block.present), *values.shape[1:]), np.nan, out.dtype)
+            rows[block.present] = values
+            out[box] = rows.reshape(part.shape)
 
     def labels(self) -> Array:
         return _as_labels(self._labels)

@@ -85,7 +85,7 @@ def test_nodes_without_members_stay_nan():
 
 @pytest.mark.parametrize("chunks", [None, {"latitude": 2, "longitude": 4}, {"number": 1, "latitude": 3}])
 def test_large_data_is_streamed_with_the_same_answers(chunks, monkeypatch):
-    monkeypatch.setattr(accessor, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(accessor, "MAX_BYTES_IN_MEMORY", 0)
     monkeypatch.setattr(fields, "BLOCK_BYTES", 500)
     array = ensemble()
     array[:, :, 2, 3] = np.nan
@@ -103,7 +103,7 @@ def test_large_data_is_streamed_with_the_same_answers(chunks, monkeypatch):
 
 
 def test_a_large_field_is_read_block_by_block(monkeypatch):
-    monkeypatch.setattr(accessor, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(accessor, "MAX_BYTES_IN_MEMORY", 0)
     monkeypatch.setattr(fields, "BLOCK_BYTES", 500)
     read, largest = fields.Field.read, []
 
@@ -122,8 +122,8 @@ def test_outliers_have_the_label_of_the_library(monkeypatch):
     array = ensemble()
     array[..., 2, 3] += 900.0
     array[..., 4, 5] = np.nan
-    for size in (accessor.WHOLE_BYTES, 0):  # as a whole, and streamed
-        monkeypatch.setattr(accessor, "WHOLE_BYTES", size)
+    for size in (accessor.MAX_BYTES_IN_MEMORY, 0):  # in memory, and streamed
+        monkeypatch.setattr(accessor, "MAX_BYTES_IN_MEMORY", size)
         labels = array.probi.cluster(2, node=PLACES, random_state=0, outliers=0.03).label
         assert labels[2, 3] == -1
         assert np.isnan(labels[4, 5])

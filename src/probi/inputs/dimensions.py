@@ -46,23 +46,24 @@ def choose_roles(
         raise InputError(f"node is empty: name the dimensions that tell nodes apart, among {listed(dataset)}.")
     if realization is None:
         variables = _variables(dataset, nodes, features, strict)
-        found = _found_realization(dataset, nodes, variables)
+        realizations = _realization_dims(dataset, nodes, variables)
     else:
-        found = () if realization is False else _checked(dataset, "realization", as_names("realization", realization))
-        both = sorted(set(found) & set(nodes))
+        given = () if realization is False else as_names("realization", realization)
+        realizations = _checked(dataset, "realization", given)
+        both = sorted(set(realizations) & set(nodes))
         if both:
             raise InputError(f"Dimension {both[0]!r} cannot be both node and realization: name it in one of them.")
         variables = _variables(dataset, nodes, features, strict)
-    for name in (*nodes, *found):
+    for name in (*nodes, *realizations):
         if dataset.sizes[name] == 0:
-            what = "members" if name in found else "nodes"
+            what = "members" if name in realizations else "nodes"
             raise InputError(f"Dimension {name!r} has size 0, so there are no {what}: select at least one.")
-    return Roles(nodes, found, variables)
+    return Roles(nodes, realizations, variables)
 
 
 def find_realization(dataset: Any, features: Names | None) -> tuple[str, ...]:
     """Dimensions of the realizations, by the conventions of the field."""
-    return _found_realization(dataset, (), _variables(dataset, (), features, strict=False))
+    return _realization_dims(dataset, (), _variables(dataset, (), features, strict=False))
 
 
 def as_names(parameter: str, value: Any) -> tuple[str, ...]:
@@ -106,7 +107,7 @@ def _checked(dataset: Any, parameter: str, names: tuple[str, ...]) -> tuple[str,
 # -- realizations -----------------------------------------------------------------------------------------------------
 
 
-def _found_realization(dataset: Any, node: tuple[str, ...], variables: tuple[str, ...]) -> tuple[str, ...]:
+def _realization_dims(dataset: Any, node: tuple[str, ...], variables: tuple[str, ...]) -> tuple[str, ...]:
     """Dimensions of the realizations: by standard name, then by their names; none if members are the nodes."""
     present = [name for name in dataset.sizes if any(name in dataset[variable].dims for variable in variables)]
     named = _by_standard_name(dataset)
@@ -131,19 +132,19 @@ def _found_realization(dataset: Any, node: tuple[str, ...], variables: tuple[str
 
 
 def _by_standard_name(dataset: Any) -> list[str]:
-    found = (
+    dims_of_coordinates = (
         coordinate.dims
         for coordinate in dataset.coords.values()
         if coordinate.attrs.get("standard_name") == "realization" and len(coordinate.dims) == 1
     )
-    return list(dict.fromkeys(dims[0] for dims in found))
+    return list(dict.fromkeys(dims[0] for dims in dims_of_coordinates))
 
 
 def _by_name(dims: list[str]) -> list[tuple[str, ...]]:
     """Candidates among dimensions; chains of draws belong together."""
-    found = [name for name in dims if str(name).lower() in REALIZATION_NAMES]
+    matching = [name for name in dims if str(name).lower() in REALIZATION_NAMES]
     chains = [name for name in dims if str(name).lower() == "chain"]
-    return [(*chains, name) if str(name).lower() == "draw" else (name,) for name in found]
+    return [(*chains, name) if str(name).lower() == "draw" else (name,) for name in matching]
 
 
 # -- variables --------------------------------------------------------------------------------------------------------
@@ -155,14 +156,14 @@ def _variables(dataset: Any, node: tuple[str, ...], features: Names | None, stri
         return _chosen(dataset, node, as_names("features", features))
     auxiliary = _auxiliary(dataset)
     every = [name for name in dataset.data_vars if name not in auxiliary]
-    placed = [name for name in every if set(node) <= set(dataset[name].dims)]
-    numbers = [name for name in placed if _is_number(dataset[name])]
-    if not placed:
+    candidates = [name for name in every if set(node) <= set(dataset[name].dims)]
+    numbers = [name for name in candidates if _is_number(dataset[name])]
+    if not candidates:
         raise InputError(f"No variable has all dimensions of node={written(node)}: {_with_dims(dataset, every)}.")
     if not numbers:
         raise InputError(
-            f"{_said(placed)} of dtype {', '.join(str(dataset[name].dtype) for name in placed)}, not numbers: encode "
-            "them as numbers, or select other variables."
+            f"{_variables_are(candidates)} of dtype {', '.join(str(dataset[name].dtype) for name in candidates)}, not "
+            "numbers: encode them as numbers, or select other variables."
         )
     if strict and len(numbers) < len(every):
         left = [name for name in every if name not in numbers]
@@ -206,17 +207,17 @@ def _is_number(variable: Any) -> bool:
 
 def _auxiliary(dataset: Any) -> set[str]:
     """Variables that describe others by the CF conventions: bounds of cells, grid mappings, cell measures."""
-    found: set[str] = set()
+    names: set[str] = set()
     for variable in dataset.variables.values():
         about: Mapping[str, Any] = {**variable.encoding, **variable.attrs}
         for role in ("bounds", "climatology", "grid_mapping", "cell_measures", "ancillary_variables"):
             words = about.get(role)
             if isinstance(words, str):
-                found |= {word.rstrip(":") for word in words.split()}
-    return found
+                names |= {word.rstrip(":") for word in words.split()}
+    return names
 
 
-def _said(names: Sequence[str]) -> str:
+def _variables_are(names: Sequence[str]) -> str:
     return f"Variable {names[0]!r} is" if len(names) == 1 else f"Variables {', '.join(map(repr, names))} are"
 
 

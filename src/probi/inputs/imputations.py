@@ -8,7 +8,7 @@ import numpy as np
 
 from probi._types import Array
 from probi.errors import InputError
-from probi.inputs.columns import as_numbers, column, index_of
+from probi.inputs.dataframes import as_numbers, column, index_of
 from probi.validation import as_floats
 
 # Columns of the long format of mice, and the number of the original table in it, which has its missing values.

@@ -12,7 +12,7 @@ from probi._realizations import of_gaussians
 from probi._types import Array, Floats
 from probi.errors import InputError
 from probi.geo import on_sphere, tangents
-from probi.inputs.columns import as_numbers, column, index_of, names_of
+from probi.inputs.dataframes import as_numbers, column, index_of, names_of
 from probi.inputs.dimensions import Names, as_names
 from probi.inputs.fields import check_scale
 from probi.validation import as_array, as_floats
@@ -104,10 +104,10 @@ def _arrays(X: Any, sigma: Any) -> tuple[Array, Array]:
 
 def _features(names: Sequence[Any], sigma: Any, features: Names | None) -> list[str]:
     if features is None:
-        found = [name for name in names if _error_name(names, name) is not None]
-        if sigma is not None or not found:
+        with_errors = [name for name in names if _error_name(names, name) is not None]
+        if sigma is not None or not with_errors:
             raise InputError(f"features is missing: name the columns of values, among {', '.join(map(str, names))}.")
-        return found
+        return with_errors
     chosen = list(as_names("features", features))
     unknown = [name for name in chosen if name not in names]
     if unknown:
@@ -165,9 +165,9 @@ def _correlations(table: Any, names: Sequence[Any], chosen: list[str]) -> Array:
     out = np.tile(np.eye(len(chosen)), (len(table), 1, 1))
     for i, a in enumerate(chosen):
         for j, b in enumerate(chosen[:i]):
-            found = [pattern.format(b, a) for pattern in CORRELATION_NAMES if pattern.format(b, a) in names]
-            if found:
-                out[:, i, j] = out[:, j, i] = column(table, found[0])
+            own = [pattern.format(b, a) for pattern in CORRELATION_NAMES if pattern.format(b, a) in names]
+            if own:
+                out[:, i, j] = out[:, j, i] = column(table, own[0])
     return out
 
 

@@ -215,15 +215,15 @@ class LocalSearch:
         self._place(np.arange(k, k + len(chosen)), chosen, members, starts)
         return len(chosen)
 
-    def _place(self, places: Integers, chosen: Integers, members: Integers, starts: Integers) -> None:
+    def _place(self, numbers: Integers, chosen: Integers, members: Integers, starts: Integers) -> None:
         """Put centers, which have no nodes, on chosen nodes; ``members`` and ``starts`` are those of the others."""
         if len(chosen) == 0:
             return
         around = self.centers[: len(starts) - 1]
         self.centers = self.centers.copy()
-        self.centers[places, : self._n_free] = self._rows[chosen, : self._n_free]
+        self.centers[numbers, : self._n_free] = self._rows[chosen, : self._n_free]
         self._second -= self._drops[self._labels]
-        lists = places[_nearest_of(around, self.centers[places], N_NEW)].astype(np.int32)
+        lists = numbers[_nearest_of(around, self.centers[numbers], N_NEW)].astype(np.int32)
         _parallel.run(
             join_nearest, self._shares(starts), self._rows, members, starts, around, lists, self.centers, self._labels,
             self._nearest, self._second,
@@ -274,9 +274,9 @@ class LocalSearch:
         """Ranges of clusters with about as many rows each."""
         n_rows, n_clusters = len(self._rows), len(starts) - 1
         n_shares = min(1 + n_rows * self._lists.shape[1] * self._rows.shape[1] // GRAIN, MAX_SHARES)
-        borders = np.searchsorted(starts, n_rows / n_shares * np.arange(1, n_shares))
-        borders = np.unique(np.concatenate([[0], borders, [n_clusters]]))
-        return list(zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True))
+        bounds = np.searchsorted(starts, n_rows / n_shares * np.arange(1, n_shares))
+        bounds = np.unique(np.concatenate([[0], bounds, [n_clusters]]))
+        return list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
 
     def _move(self, momentum: Floats | float = 0.0) -> Floats:
         """Assign, then move centers by one relaxed Weiszfeld step and their momentum; reseed empty clusters.

@@ -80,8 +80,8 @@ class LabeledFile(TableFile):
         """Coordinates of the nodes of a block; positions where no dimension has any."""
         node, ids = self.field.roles.node, block.ids
         if ids is None:
-            places = np.unravel_index(np.flatnonzero(block.present), [_length(block.slices[name]) for name in node])
-            return {name: block.slices[name].start + place for name, place in zip(node, places, strict=True)}
+            positions = np.unravel_index(np.flatnonzero(block.present), [_length(block.slices[name]) for name in node])
+            return {name: block.slices[name].start + position for name, position in zip(node, positions, strict=True)}
         return {name: ids[name] for name in ids.dtype.names} if ids.dtype.names else {node[0]: ids}
 
     def tables(self, names: list[str], step: int, skip: int) -> Iterator[tuple[int, pa.Table, int]]:

@@ -69,10 +69,10 @@ class Representatives:
     --------
     >>> import probi
     >>> nodes = probi.Nodes.from_points([[0.0], [1.0], [3.0], [9.0]], ids=["a", "b", "c", "d"])
-    >>> found = probi.representatives(nodes, [[1.25], [9.0]])
-    >>> found
+    >>> chosen = probi.representatives(nodes, [[1.25], [9.0]])
+    >>> chosen
     Representatives(b and d, cost 3)
-    >>> found.cost, found.increase
+    >>> chosen.cost, chosen.increase
     (array([3., 0.]), array([-0.07692308,  0.        ]))
     """
 
@@ -131,17 +131,16 @@ def representatives(nodes: Nodes | ArrayLike | Any, centers: ArrayLike) -> Repre
     >>> import probi
     >>> X = np.random.default_rng(0).normal(size=(1000, 5, 2)) + 9 * (np.arange(1000) % 2)[:, None, None]
     >>> result = probi.solve(X, 2, random_state=0)
-    >>> found = probi.representatives(X, result.centers)
-    >>> found.index
+    >>> chosen = probi.representatives(X, result.centers)
+    >>> chosen.index
     array([204, 617])
-    >>> bool((found.increase < 0.01).all())
+    >>> bool((chosen.increase < 0.01).all())
     True
     """
     is_summary = hasattr(nodes, "coreset")
     source = nodes.coreset() if is_summary else as_nodes(nodes)  # type: ignore[union-attr]
     centers = check_centers(centers, source.n_features)
-    assignment = Assignment(source)
-    assignment.update(centers, np.zeros(len(centers)), exact=True)
+    assignment = Assignment.of(source, centers, exact=True)
     medians, _, _ = certified_medians(source, SPREAD_TOL)
     index, gap = np.full(len(centers), -1), np.zeros(len(centers))
     cost, center_cost = np.zeros(len(centers)), np.zeros(len(centers))

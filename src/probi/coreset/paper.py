@@ -124,9 +124,9 @@ class RingSampling(Preset):
 
     def final_coreset(self, streams: Sequence[Retained], rng: np.random.Generator) -> Nodes:
         """Union of all buckets, each B_0 reduced (section 3.2); B_1 holds nodes as they were read."""
-        everything = [nodes for stream in streams for nodes in stream.parts]
-        if sum(len(part) for part in everything) <= self.size:
-            return concat_nonempty(everything)
+        all_parts = [nodes for stream in streams for nodes in stream.parts]
+        if sum(len(part) for part in all_parts) <= self.size:
+            return concat_nonempty(all_parts)
         parts = []
         for stream in streams:
             parts += stream.coresets
@@ -194,8 +194,7 @@ def _nearest_centers(medians: Floats, mass: Floats, n_clusters: int, rng: np.ran
 
 def nearest(points: Nodes, centers: Floats) -> tuple[Labels, Floats]:
     """Nearest center of each point, and the distance to it."""
-    assignment = Assignment(points)
-    assignment.update(centers, np.zeros(len(centers)), exact=True)
+    assignment = Assignment.of(points, centers, exact=True)
     return assignment.labels, assignment.nearest
 
 

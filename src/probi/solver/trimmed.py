@@ -52,9 +52,7 @@ def solve_trimmed(nodes: Nodes, options: SolveOptions, solve_nodes: SolveNodes) 
 
 def excess(nodes: Nodes, centers: Floats) -> Floats:
     """Expected distance of each node to its nearest center beyond its own spread, given that it is present."""
-    assignment = Assignment(nodes)
-    assignment.update(centers, np.zeros(len(centers)), exact=True)
-    return beyond_spread(nodes, assignment.nearest)
+    return beyond_spread(nodes, Assignment.of(nodes, centers, exact=True).nearest)
 
 
 def beyond_spread(nodes: Nodes, nearest: Floats) -> Floats:

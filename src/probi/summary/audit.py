@@ -326,8 +326,7 @@ class AuditSample:
         if self.nodes is None:
             return 0.0, 0.0, 0.0
         used, sizes = self.nodes[: self.limit], self.sizes[: self.limit]
-        assignment = Assignment(used)
-        assignment.update(centers, np.zeros(len(centers)), exact=True)
+        assignment = Assignment.of(used, centers, exact=True)
         _, spreads, _ = certified_medians(used, SPREAD_TOL)
         beyond = assignment.nearest - spreads
         is_out = beyond > outlier_distance

@@ -17,8 +17,7 @@ from probi.errors import InputError
 from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import Nodes, as_nodes
 from probi.objective import TwoNearest, two_nearest
-from probi.solver.options import SolveOptions
-from probi.solver.progress import OnProgress, Progress
+from probi.solver.options import OnProgress, Progress, SolveOptions
 from probi.solver.result import Result
 from probi.solver.solve import Summarized, solve_quietly
 from probi.validation import keyed, seed_of

@@ -21,9 +21,8 @@ from probi.membership import memberships
 from probi.nodes import Nodes, as_nodes, holds_realizations
 from probi.objective import expected_cost, expected_distances
 from probi.solver.on_nodes import refine
-from probi.solver.options import SolveOptions
+from probi.solver.options import Progress, SolveOptions
 from probi.solver.problem import Problem
-from probi.solver.progress import Progress
 from probi.solver.result import Result, make_result
 from probi.solver.solve import contradiction, contradictory, few_distinct, solve_quietly
 from probi.solver.trimmed import assign_inliers, trimmed_result

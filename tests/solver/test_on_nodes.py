@@ -5,8 +5,8 @@ import pytest
 
 from probi import Nodes, expected_cost
 from probi.solver.on_nodes import best_on_nodes, refine
+from probi.solver.options import silent
 from probi.solver.problem import Problem
-from probi.solver.progress import silent
 
 
 @pytest.fixture(scope="module")

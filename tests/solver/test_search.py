@@ -13,8 +13,8 @@ from probi import Nodes, assign, expected_cost, expected_distances, objective, s
 from probi.objective import Assignment
 from probi.solver import search
 from probi.solver.lloyd import Lloyd, one_round
+from probi.solver.options import silent
 from probi.solver.problem import Problem
-from probi.solver.progress import silent
 from probi.solver.search import Search, Searches, SmallSearch
 
 KINDS = pytest.mark.parametrize("kind", [Search, SmallSearch])

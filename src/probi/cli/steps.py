@@ -19,8 +19,7 @@ from probi.io.passes import Checkpoint, Tally, assign_all, summarize
 from probi.io.reader import Reader
 from probi.io.transform import Transform
 from probi.io.write import assignment_file
-from probi.solver.options import SolveOptions
-from probi.solver.progress import Step
+from probi.solver.options import SolveOptions, Step
 from probi.solver.result import Result
 from probi.solver.solve import solve
 from probi.summary import Summary

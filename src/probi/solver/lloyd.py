@@ -9,8 +9,8 @@ from probi._types import Floats
 from probi.medians import PAPER_RATIO, PAPER_STEPS
 from probi.nodes import Nodes
 from probi.objective import MIN_PIECES, Assignment
+from probi.solver.options import OnRound, silent
 from probi.solver.problem import Problem
-from probi.solver.progress import OnRound, silent
 
 # Numbers in all partial sums together, 64 MB: each range of nodes has k * d of them.
 PARTIAL_SUMS = 1 << 23

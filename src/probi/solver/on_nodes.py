@@ -11,8 +11,8 @@ from probi._types import Floats
 from probi.objective import Assignment
 from probi.solver.lloyd import MAX_LAG, Lloyd, one_round
 from probi.solver.local_search import LONG_ROW, MANY, LocalSearch
+from probi.solver.options import OnRound, silent
 from probi.solver.problem import Problem
-from probi.solver.progress import OnRound, silent
 from probi.solver.seeding import partition
 
 

@@ -5,8 +5,8 @@ import numpy as np
 from probi._types import Floats
 from probi.objective import expected_distances
 from probi.solver.lloyd import MAX_LAG, Lloyd, one_round
+from probi.solver.options import OnRound, silent
 from probi.solver.problem import Problem, draw
-from probi.solver.progress import OnRound, silent
 
 # Realizations drawn to find out whether medians are near them, and how near they are to one on average, as a share of
 # the distance to their own median. Forecasts of a hurricane have 0.23, nodes with two distant modes 0.9.

@@ -16,8 +16,8 @@ from probi._kernels import candidates as kernels
 from probi._kernels.pull import COST, N_SCALARS, ON_POINT, RECIPROCAL, RELAXATION
 from probi._types import Floats, Integers, Labels, Mask
 from probi.solver.lloyd import MAX_LAG, reseed_empty, weiszfeld_moves
+from probi.solver.options import OnRound
 from probi.solver.problem import Problem, draw
-from probi.solver.progress import OnRound
 from probi.solver.seeding import N_CANDIDATES, Sets, seeds
 
 # Coordinates of all nodes times the number of centers, at most, of a small problem. Kernels are faster for more.

@@ -10,8 +10,8 @@ from probi._parallel import GRAIN
 from probi._types import Floats, Labels
 from probi.nodes import Nodes
 from probi.objective import join_centers
+from probi.solver.options import OnRound, silent
 from probi.solver.problem import Problem, draw, draw_distinct
-from probi.solver.progress import OnRound, silent
 
 # Candidates drawn per center, of which the best is kept. Three starts with one each and one start with three
 # cost about the same; the latter was ahead on all four data sets tried.

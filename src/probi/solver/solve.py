@@ -30,9 +30,8 @@ from probi.solver.local_search import (
     start_locally,
 )
 from probi.solver.on_nodes import Candidate, best_on_nodes, refine
-from probi.solver.options import SolveOptions
+from probi.solver.options import OnRound, Progress, SolveOptions
 from probi.solver.problem import Problem
-from probi.solver.progress import OnRound, Progress
 from probi.solver.realizations import NodeSwaps, are_near_medians
 from probi.solver.result import Evaluation, Result, make_result
 from probi.solver.search import Searches, is_small

@@ -50,7 +50,7 @@ def ranges(n_items: int, step: int) -> list[Range]:
 def ranges_of_equal_work(work: Any, at_most: int | None, at_least: int) -> list[Range]:
     """Cut items, whose work up to the end of each is given as coordinates, into ranges of about ``GRAIN``.
 
-    ``at_least`` so many if each then has ``MIN_PIECE`` items, and ``at_most`` so many.
+    ``at_least`` this many ranges, if each then has ``MIN_PIECE`` items, and ``at_most`` this many.
     """
     n_items = len(work)
     if n_items == 0:

@@ -83,7 +83,7 @@ def of_matrix(points: Array, P: Any) -> tuple[Array, Array, Array]:
         if len(P.shape) != 2:
             raise InputError(f"P must have 2 dimensions, but its shape is {P.shape}.")
         entries = P.tocsr().copy()
-        entries.sum_duplicates()  # entries that stand twice mean their sum; also sorts the columns
+        entries.sum_duplicates()  # duplicate entries mean their sum; also sorts the columns
         shape, columns, values = entries.shape, entries.indices, entries.data
         rows = np.repeat(np.arange(shape[0]), np.diff(entries.indptr))
     else:

@@ -30,8 +30,8 @@ AT_ONCE = 8
 # around the center, no bound can tell them apart; what is left open is stated then.
 MAX_EVALUATIONS = 1024
 
-# Bounds are taken at a place where the cost falls by less than this share of the mass per distance. Given centers may
-# lie anywhere; those of a solver are good enough at once.
+# Bounds are computed at a point where the gradient of the cost is at most this share of the mass. Centers from a solver
+# are such points; from others, Weiszfeld steps lead to one.
 MAX_SLOPE, MAX_STEPS = 0.1, 20
 
 # Bounds are tightened at these quantiles of the distances of nodes that may still be the best, one after the other.

@@ -45,7 +45,7 @@ def memberships(nodes: Nodes | ArrayLike, centers: ArrayLike, *, sparse: bool = 
     See Also
     --------
     assign : The center of each node as a whole.
-    stability : How labels change if the centers are found anew.
+    stability : How labels change if the centers are found again.
 
     Examples
     --------

@@ -251,7 +251,7 @@ class Assignment:
         return distances.size
 
     def renumber(self, order: Integers) -> None:
-        """Number the centers anew: ``order[i]`` becomes i. Ties are settled by the next :meth:`update`."""
+        """Renumber the centers: ``order[i]`` becomes i. Ties are settled by the next :meth:`update`."""
         numbers = np.empty(len(order), np.int32)
         numbers[order] = np.arange(len(order), dtype=np.int32)
         self.labels[:] = numbers[self.labels]

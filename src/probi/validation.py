@@ -324,7 +324,7 @@ def check_offsets(offsets: Any, n_points: int) -> Array:
 
 
 def max_allowed(n_realizations: Any, dtype: Any) -> Any:
-    """Largest sum of the probabilities of so many realizations that needs no correction.
+    """Largest sum of the probabilities of ``n_realizations`` that needs no correction.
 
     Ten times float32(0.1) is above 1. A sum that was normalized in the dtype of the data is off by a few units in the
     last place of each addition, which behave like a random walk.

@@ -1,4 +1,4 @@
-"""Stability: what would change if the centers were found anew, in other possible worlds."""
+"""Stability: what would change if the centers were found again, in other possible worlds."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ FIRST_TOL, MAX_FIRST_ROUNDS = 1e-5, 100
 # Worlds solved before their labels are counted: each needs memory for labels of all nodes.
 AT_ONCE = 16
 
-# The first world is also solved without a start, on so many of its nodes per cluster. If that leads to centers that are
-# cheaper by this share of the cost, other worlds start from the better one for as many of their own nodes.
+# The first world is also solved without a start, on this many of its nodes per cluster. If that leads to centers that
+# are cheaper by this share of the cost, other worlds start from the better one for as many of their own nodes.
 N_TRIED, MIN_GAIN = 200, 1e-3
 
 # Two worlds have the same outcome if their centers divide the nodes so that the adjusted Rand index is at least this.

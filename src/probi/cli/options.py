@@ -117,7 +117,7 @@ TYPED = {
     "lonlat": TEXT,
 }
 
-# Per parameter of a command: the options that take its place, and what makes its value of those given.
+# Per parameter of a command: the options that replace it, and the function that makes its value from theirs.
 GROUPS: dict[str, tuple[list[inspect.Parameter], Callable[..., Any]]] = {
     "console": ([_flag("json", "Print the result as JSON."), _flag("quiet", "Only print errors.", "-q")], Console),
     "summary_options": ([*_parameters(SummaryConfig, "Summary", {})], dict),

@@ -28,7 +28,7 @@ PICKS_PER_CELL = 8
 # Nodes whose coordinates determine a typical location.
 N_TYPICAL = 255
 
-# Nodes with more features than this are projected to so many columns, each feature added to a few of them.
+# Nodes with more features than this are projected to this many columns, each feature added to a few of them.
 WIDE, N_PROJECTED, N_COPIES = 128, 64, 4
 
 # Rows that a thread passes down the tree at a time.

@@ -17,7 +17,7 @@ from probi.inputs.dimensions import Names, check_labeled, choose_roles, written
 from probi.validation import check_choice
 
 # Values of a block: enough to read at full speed, few enough that some blocks are in memory at once. A chunk of the
-# file that is larger is read as a whole, up to the second number; a yet larger one is read several times.
+# file that is larger is read at once, up to the second number; an even larger one is read several times.
 BLOCK_BYTES, MAX_BLOCK_BYTES = 1 << 23, 1 << 26
 
 MISSING = ("error", "absent")
@@ -152,7 +152,7 @@ class Field:
         for part in self.columns:
             if set(latitude.dims) <= set(part.dims):
                 sizes = {name: self.dataset.sizes[name] for name in part.dims if name not in latitude.dims}
-                # A squared distance is a sum over cells: its root of the area of each, then, is the factor.
+                # A squared distance is a sum over cells, so the factor of each is the square root of its area.
                 root = np.sqrt(np.maximum(cosine, 1e-16)).expand_dims(sizes).transpose(*part.dims)
                 factors[part.start : part.stop] = root.to_numpy().reshape(-1)
         return None, factors

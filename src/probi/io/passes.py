@@ -162,8 +162,8 @@ class Checkpoint:
 class _Prefix:
     """Checksum of the bytes of a file that have been read, extended as reading proceeds.
 
-    Of a file in a store there is none: they would be sent a second time, and no store lets a file change without a new
-    time of modification.
+    None for a file in a store: its bytes would be downloaded again, and a store changes the modification time whenever
+    the file changes.
     """
 
     def __init__(self, path: AnyPath | None, size: int) -> None:

@@ -201,12 +201,12 @@ class RowErrors:
 
     @property
     def rows(self) -> Integers:
-        """Rows that have one."""
+        """Rows with an error."""
         return np.flatnonzero(self.codes >= 0)
 
     @property
     def good_rows(self) -> Integers:
-        """Rows without one."""
+        """Rows without an error."""
         return np.flatnonzero(self.codes < 0)
 
     @property

@@ -18,27 +18,28 @@ from probi.solver.seeding import Partition, partition, seed_in_batches
 # From this many clusters on, starts and swaps look only at what they change, and one start is enough.
 MANY = 32
 
-# A node is compared with so many centers around its own, in rounds between swaps and in the last rounds. In ten
+# A node is compared with this many centers around its own, in rounds between swaps and in the last rounds. In ten
 # dimensions a cell has far more neighbors than 32: with 96 the last rounds gain nearly as much as with all.
 N_NEAR, N_NEAR_AT_LAST = 32, 96
 
-# Of new centers, a node is compared with so many around its own. Only those in the list: 0.2 % more cost with heavy
+# Of new centers, a node is compared with this many around its own. Only those in the list: 0.2 % more cost with heavy
 # tails.
 N_NEW = 16
 
-# Lists of near centers are renewed after so many rounds.
+# Lists of near centers are renewed after this many rounds.
 RENEWAL = 4
 
-# Starts see so many nodes per cluster. Their swaps find most of what swaps on all nodes find, in a quarter of the time.
+# Starts see this many nodes per cluster. Their swaps find most of what swaps on all nodes find, in a quarter of the
+# time.
 SAMPLE_PER_CLUSTER = 50
 
 # Rough centers by which the sample is drawn.
 N_ROUGH = 64
 
-# Starts draw so many times the centers, and remove those that cost least to remove.
+# Starts draw this many times the centers, and remove those that cost least to remove.
 OVERSEEDING = 1.5
 
-# New centers are chosen among so many times as many candidates, by what each saves at every so many nodes around it.
+# New centers are chosen among this many times as many candidates, by what each saves at every n-th node around it.
 N_CANDIDATES, STEP = 4, 8
 
 # Rounds after centers were added, and after others were removed.

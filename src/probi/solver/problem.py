@@ -42,7 +42,7 @@ class Problem:
         return cls(nodes, medians, spreads, nodes.n_features)
 
     def every(self, step: int) -> "Problem":
-        """The problem of one in so many nodes."""
+        """The problem of every ``step``-th node."""
         if step <= 1:
             return self
         return Problem(self.nodes[::step], self.medians[::step], self.spreads[::step], self.n_free)

@@ -30,8 +30,9 @@ MIN_TASKS = 8
 # cost is nearly always higher (as FLS++ observes for k-means). More of each gained nothing.
 N_DRAWN, N_TRIALS, N_ROUNDS = 32, 8, 4
 
-# Starts look at a sample of so many nodes per cluster, and at least so many in all: of a coreset, at all nodes. With a
-# quarter of them, solutions that differ by less than the sample's error were confused: costs rose by up to 0.3 %.
+# Starts look at a sample of this many nodes per cluster, and at least this many in all: of a coreset, at all nodes.
+# With a quarter of them, solutions that differ by less than the sample's error were confused: costs rose by up to
+# 0.3 %.
 NODES_PER_CLUSTER, MIN_SAMPLE = 200, 2000
 
 

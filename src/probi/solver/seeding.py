@@ -17,7 +17,7 @@ from probi.solver.problem import Problem, draw, draw_distinct
 # cost about the same; the latter was ahead on all four data sets tried.
 N_CANDIDATES = 3
 
-# With many clusters, as many centers are drawn at a time as there are already, but at least so many.
+# With many clusters, each draw doubles the number of centers, but adds at least this many.
 MIN_BATCH = 8
 
 

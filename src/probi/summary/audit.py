@@ -197,7 +197,7 @@ def distances_to_locations(medians: Array, locations: Floats) -> Floats:
 
 
 def _n_large(n_nodes: int) -> int:
-    """Nodes that may dominate a sum over so many, at most."""
+    """Largest number of nodes that may dominate a sum over ``n_nodes``."""
     return min(AUDIT_SIZE, n_nodes // MIN_NODES_PER_LARGE)
 
 

@@ -117,8 +117,8 @@ class _Digest(NamedTuple):
         return self.coreset
 
 
-# Candidates for the audit sample join it together, once they are so many of its nodes: each time all are copied.
-SHARE_THAT_JOINS = 4
+# Candidates join the audit sample once there is one per this many of its nodes: each time all are copied.
+NODES_PER_CANDIDATE = 4
 
 
 class _Read(NamedTuple):
@@ -134,7 +134,7 @@ class _Read(NamedTuple):
         surroundings = self.surroundings.after(digest.survey)
         more = self.audit.candidates(digest.nodes, digest.uniforms, digest.survey, surroundings)
         read = _Read(self.totals.plus(digest.totals), surroundings, self.audit, (*self.candidates, more))
-        full = SHARE_THAT_JOINS * sum(map(len, read.candidates)) > self.audit.limit
+        full = NODES_PER_CANDIDATE * sum(map(len, read.candidates)) > self.audit.limit
         return read._replace(audit=read.all_audited(), candidates=()) if full else read
 
     def all_audited(self) -> AuditSample:

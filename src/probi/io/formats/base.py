@@ -156,7 +156,7 @@ def format_of_name(file_name: str) -> str | None:
 def standard_input() -> Any:
     """Standard input as bytes.
 
-    Opened anew where it is a real file: Python's own object must not be locked by a reading thread at the end.
+    Reopened if it is a real file: Python's own object must not be locked by a reading thread at the end.
     """
     try:
         return open(sys.stdin.fileno(), "rb", closefd=False)

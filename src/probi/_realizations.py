@@ -55,7 +55,7 @@ def of_lists(X: Sequence[Any], probabilities: Sequence[Any] | None) -> tuple[Arr
     for i, part in enumerate(parts):
         if part.shape[1] != n_features:
             raise InputError(
-                f"X[{i}] has {counted(part.shape[1], 'feature')}, but X[0] has {n_features}. Give all the same ones."
+                f"X[{i}] has {counted(part.shape[1], 'feature')}, but X[0] has {n_features}. All need the same."
             )
     points = np.concatenate(parts)
     offsets = np.cumsum([0, *map(len, parts)])

@@ -109,7 +109,7 @@ class Thinned(NamedTuple):
 def allowed_realizations(max_realizations: int | None, epsilon: float | None) -> int:
     """Number of realizations that a node may keep, from either parameter."""
     if (max_realizations is None) == (epsilon is None):
-        raise InputError("Say either how many realizations a node may keep (max_realizations) or its error (epsilon).")
+        raise InputError("Give either max_realizations, which a node may keep, or epsilon, its error.")
     if max_realizations is not None:
         check_count("max_realizations", max_realizations)
         return int(max_realizations)

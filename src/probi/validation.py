@@ -432,7 +432,7 @@ def check_weights(weights: Array, n_nodes: int) -> None:
         raise InputError(f"Node {node} has weight {weights[node]}. Weights must lie between 0 and {WEIGHTS.high:g}.")
     total = weights.sum()
     if total > WEIGHTS.high:
-        raise InputError(f"The weights sum to {total:.0e}, so large that a cost overflows. Divide them.")
+        raise InputError(f"The weights sum to {total:.0e}, so large that a cost overflows. Divide them by a constant.")
 
 
 def equal_probabilities(offsets: Array, dtype: Any) -> Array:

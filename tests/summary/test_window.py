@@ -594,7 +594,7 @@ def test_windows_of_formats_1_and_3_are_read_as_they_were_meant(format, max_ahea
 
 def test_forged_summaries_are_refused():
     other = summarized(uncertain(5), size=9)._saved()
-    with pytest.raises(InputError, match="period 2 is not one of its own"):
+    with pytest.raises(InputError, match="period 2 does not belong to it"):
         Window.from_bytes(
             forged({}, {2: other._replace(streams=[replace(other.streams[0], key=ShardKey(7, 0, 0, 0))])})
         )

@@ -132,7 +132,7 @@ class Periods:
         try:
             return cls.checked(np.timedelta64(length, unit))
         except (TypeError, ValueError, OverflowError):
-            raise InputError(f"The period is {length!r} {unit!r}, which is no length of time.") from None
+            raise InputError(f"The period is {length!r} {unit!r}, which is not a length of time.") from None
 
     def __str__(self) -> str:
         if not self.of_dates:

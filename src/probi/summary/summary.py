@@ -294,7 +294,7 @@ class Summary(Configured):
     def _check_fits(self, other: Summary) -> None:
         for (name, mine), theirs in zip(self._config.shared.items(), other._config.shared.values(), strict=True):
             if mine != theirs:
-                raise InputError(f"Summaries with {name} {mine!r} and {theirs!r} cannot be merged: make them equal.")
+                raise InputError(f"Summaries with {name} {mine!r} and {theirs!r} cannot be merged: they must be equal.")
         if other.n_features is not None:
             self._check_features(other.n_features)
         for a in self._streams:

@@ -451,6 +451,6 @@ def _check_belongs(summary: Summary, number: int, config: SummaryConfig, header:
     key = ShardKey(_shard(number, header["n_periods"]), 0, 0, header["seed"])
     fits = summary._config.shared == config.shared and [stream.key for stream in summary._streams] == [key]
     if not fits or not header["latest"] - header["n_periods"] < number <= header["latest"]:
-        raise InputError(f"Not a valid probi window: period {number} is not one of its own.")
+        raise InputError(f"Not a valid probi window: period {number} does not belong to it.")
     if summary.n_features not in (None, header["n_features"]):
         raise InputError(f"Not a valid probi window: period {number} has other features.")

@@ -9,7 +9,10 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed-
 # Spark comes as 450 MB of source: the wheel that is built of it and unpacked at once need not be compressed.
 STORED := --config-settings=--build-option=--compression=stored
-INSTALL := $(if $(shell command -v uv),uv pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile) $(STORED)
+UV := $(shell command -v uv)
+# pip builds one wheel after the other: that of Spark is built beside the installation of what probi itself needs.
+SPARK := $(if $(UV)$(wildcard $(INSTALLED)test),,.venv/wheels)
+INSTALL := $(if $(UV),uv pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile) $(STORED)
 
 # Folder with the data sets for the benchmarks; those whose file is not there are skipped.
 DATA ?= $(or $(PROBI_DATA),data)
@@ -47,10 +50,10 @@ check:  ## what to run before each commit: lint, and the core tests beside it
 test:  ## lint, and beside it all tests, the examples in docstrings, README and docs
 	@$(MAKE) --no-print-directory --jobs 2 lint all-tests
 
-core: $(INSTALLED)test $(KERNELS)
+core: $(INSTALLED)bytecode $(KERNELS)
 	HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),check) $(PYTEST) -m "$(CORE)"
 
-all-tests: $(INSTALLED)test $(KERNELS)
+all-tests: $(INSTALLED)bytecode $(KERNELS)
 	$(PYTEST)
 
 # Compiled once here, and not by each process of the tests that needs them; beside the installation of what only tests
@@ -69,14 +72,17 @@ bench: $(INSTALLED)bench  ## time, memory and cost against others; DATA=folder w
 oldest: .venv-oldest/.installed  ## the core tests with the oldest versions that pyproject.toml allows
 	HYPOTHESIS_PROFILE=check $(subst $(BIN),.venv-oldest/bin,$(PYTEST)) -m "$(CORE)"
 
-dist: $(INSTALLED)dist  ## build sdist and wheel in dist/, check both, and try the wheel where nothing else is
-	rm -rf dist build/wheel
+dist: $(INSTALLED)dist  ## build sdist and wheel in dist/, check both, and try each where nothing else is
+	rm -rf dist build/empty
 	$(BIN)/python -m build --quiet
 	$(BIN)/python -m twine check --strict dist/*
-	$(PYTHON) -m venv build/wheel
-	build/wheel/bin/python -m pip install --quiet --disable-pip-version-check --no-compile dist/*.whl
-	cd build/wheel && bin/python -c "import probi; assert 'build/wheel' in probi.__file__, probi.__file__; print(probi.__version__)"
-	cd build/wheel && bin/probi demo -o otis
+	$(PYTHON) -m venv build/empty
+	build/empty/bin/python -m pip install --quiet --disable-pip-version-check --no-compile dist/*.whl
+	$(TRY) wheel
+	build/empty/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --force-reinstall dist/*.tar.gz
+	$(TRY) sdist
+
+TRY := cd build/empty && bin/python -c "import probi; assert 'build/empty' in probi.__file__, probi.__file__; print(probi.__version__)" && bin/probi demo -o
 
 # DRAFT= writes the section of the version in src/probi/__init__.py to CHANGELOG.md and removes the fragments.
 DRAFT ?= --draft
@@ -107,12 +113,21 @@ $(INSTALLED)itself: pyproject.toml | .venv/pyvenv.cfg
 	@touch $@
 
 # Two pips do not write to one folder at the same time.
-$(INSTALLED)test: | $(INSTALLED)itself
+$(INSTALLED)test: | $(INSTALLED)itself $(SPARK)
+
+.venv/wheels: | .venv/pyvenv.cfg
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $@ $(STORED) pyspark
+
+# Python compiles a module when it is first imported: once here, and not by each process of the tests. What cannot be
+# collected they tell.
+$(INSTALLED)bytecode: $(INSTALLED)test
+	$(BIN)/python -m pytest --collect-only -qq >/dev/null || true
+	@touch $@
 
 # The stem is an extra of pyproject.toml. Bytecode is written when a module is first imported, not for all that is there.
 $(INSTALLED)%: pyproject.toml | .venv/pyvenv.cfg
-	$(INSTALL) --editable ".[$*]"
-	@touch $@
+	$(INSTALL) $(addprefix --find-links ,$(filter $(SPARK),$|)) --editable ".[$*]"
+	@rm -rf $(filter $(SPARK),$|) && touch $@
 
 .venv-oldest/.installed: pyproject.toml
 	$(PYTHON) -m venv --clear .venv-oldest

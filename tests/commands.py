@@ -1,5 +1,6 @@
 """The command line in tests: in this process where that is enough, in one of its own where the process matters."""
 
+import functools
 import io
 import json
 import subprocess
@@ -7,7 +8,13 @@ import sys
 from types import SimpleNamespace
 from typing import NamedTuple
 
+import typer.main
+
 from probi.cli import app
+
+# Typer builds the command anew for each run, in more time than many of the runs take; here it is built once.
+app.make_app = functools.cache(app.make_app)
+typer.main.get_command = functools.cache(typer.main.get_command)
 
 
 class Ran(NamedTuple):

@@ -7,7 +7,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks import billion
-from experiments import datasets, growth, hostile, pages, paper, peers, point_peers, quality, readings, readme, theory
+from experiments import (
+    answers,
+    calibration,
+    datasets,
+    growth,
+    hostile,
+    pages,
+    paper,
+    peers,
+    point_peers,
+    quality,
+    readings,
+    readme,
+    theory,
+)
 from experiments.records import Records, write_machine
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -16,7 +30,8 @@ RESULTS = ROOT / "docs" / "results"
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m experiments", description=__doc__)
-    whats = ["paper", "readings", "quality", "hostile", "growth", "billion", "peers", "points", "theory", "pages"]
+    whats = ["paper", "readings", "quality", "hostile", "growth", "billion", "peers", "points", "theory"]
+    whats += ["answers", "calibration", "pages"]
     parser.add_argument("what", choices=whats)
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="folder with the files of the data sets")
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache" / "experiments", help="folder for large files")
@@ -33,8 +48,9 @@ def main() -> int:
 
     if chosen.what != "pages":
         # Some are measured in a run of their own, which says nothing about the other results.
-        name = {"points": "points_machine", "growth": "growth_machine", "billion": "growth_machine"}
-        write_machine(chosen.results, chosen.note, f"{name.get(chosen.what, 'machine')}.json")
+        own = {name: f"{name}_machine" for name in ("points", "growth", "answers", "calibration")}
+        name = (own | {"billion": "growth_machine"}).get(chosen.what, "machine")
+        write_machine(chosen.results, chosen.note, f"{name}.json")
     try:
         _run(chosen, report)
     except KeyboardInterrupt:
@@ -81,6 +97,10 @@ def _run(chosen: argparse.Namespace, report: Callable[[str], None]) -> None:
         point_peers.run_coresets(chosen.data, rows, report)
     elif chosen.what == "theory":
         theory.run(chosen.data, chosen.results, report)
+    elif chosen.what == "answers":
+        answers.run(chosen.data, chosen.results, chosen.runs, report)
+    elif chosen.what == "calibration":
+        calibration.run(chosen.results, report)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from experiments import peers, quality
+from experiments.answers_page import answers_page
+from experiments.calibration import calibration_page
 from experiments.hostile import hostile_section
 from experiments.pictures import paper_pictures, plot_distortion, plot_gap, plot_growth
 from experiments.point_peers_page import points_section
@@ -31,6 +33,8 @@ ABOUT = {
     "peers": "time, memory and cost of other systems on the same data, and where they are better",
     "growth": "time and memory over nodes, clusters, dimensions, realizations and threads",
     "theory": "the coreset with a promise: is it kept, and what does it cost",
+    "answers": "representatives, memberships, possible worlds, the number of clusters, outliers: how well and how fast",
+    "calibration": "of labels with a confidence of 0.9, how many are right",
 }
 
 
@@ -39,7 +43,7 @@ def write_all(folder: Path) -> list[Path]:
     made = []
     for name, make in (
         ("paper", paper_page), ("quality", quality_page), ("peers", peers_page), ("growth", growth_page),
-        ("theory", theory_page),
+        ("theory", theory_page), ("answers", answers_page), ("calibration", calibration_page),
     ):  # fmt: skip
         text = make(folder)
         if text:

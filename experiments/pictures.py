@@ -130,3 +130,20 @@ def plot_growth(rows: list[Row], names: dict[str, str], path: Path) -> None:
         panel.set(xlabel=names[axis], ylabel="seconds", xscale="log", yscale="log")
     panels[0].legend(frameon=False, fontsize=8)
     save(figure, path)
+
+
+def plot_calibration(rows: list[Row], settings: list[str], kinds: Any, min_nodes: int, path: Path) -> None:
+    """Share of labels that is right over confidence, a panel for each setting; the diagonal is calibrated."""
+    colors = ("#4477aa", "#228833", "#ee6677", "#ccbb44", "#aa3377")
+    styles = ("o-", "s-", "^--", "v--", "D:")
+    figure, panels = _new(len(settings))
+    for panel, setting in zip(panels, settings, strict=False):
+        panel.plot([0, 1], [0, 1], color="#bbbbbb", linewidth=5, solid_capstyle="butt", zorder=0)
+        for kind, color, style in zip(kinds, colors, styles, strict=True):
+            some = [r for r in rows if (r["setting"], r["kind"]) == (setting, kind) and r["n_nodes"] >= min_nodes]
+            x, y = [r["confidence"] for r in some], [r["right"] for r in some]
+            panel.plot(x, y, style, color=color, markersize=4, label=kind)
+        panel.set_title(setting, fontsize=9, loc="left")
+        panel.set(xlim=(0.3, 1.02), ylim=(0.3, 1.02), xlabel="confidence", ylabel="share that is right")
+    panels[0].legend(fontsize=7, loc="upper left", frameon=False)
+    save(figure, path)

@@ -1,4 +1,4 @@
-"""ELKI's UK-means and CK-means (Debian's package elki, Java): clusterings of uncertain objects, the k-means way."""
+"""ELKI (Debian's package elki, Java): UK-means and CK-means of uncertain objects, and representative clusterings."""
 
 import os
 import re
@@ -38,37 +38,63 @@ def jars() -> Path | None:
 
 def run(realizations: np.ndarray, algorithm: str, n_clusters: int, seed: int) -> dict[str, Any]:
     """Centers, ELKI's own running time, and peak memory, of nodes (n, m, d); its loader wants as many m for each."""
+    options = ["-kmeans.k", str(n_clusters)] + (["-kmeans.seed", str(seed)] if algorithm == "CKMeans" else [])
+    with tempfile.TemporaryDirectory() as name:
+        out = Path(name) / "out"
+        measured, said = _run(realizations, algorithm, options, out, MAX_SECONDS)
+        means = [_mean(file) for file in sorted(out.glob("cluster_*.txt"))] if out.is_dir() else []
+    if not means:
+        raise ValueError((said.strip().splitlines() or ["no output"])[-1])
+    return measured | {"centers": [means], "data_mb": 0.0}
+
+
+def representative_clusterings(realizations: np.ndarray, n_clusters: int, n_worlds: int, seed: int) -> dict[str, Any]:
+    """Time and memory of k-medians in each of some possible worlds, and of five medoids of these clusterings."""
+    options = ["-pwc.metaclustering", "kmeans.KMedoidsPAM", "-kmeans.k", "5"]
+    options += ["-pwc.clustering", "kmeans.KMediansLloyd", "-kmeans.k", str(n_clusters)]
+    options += ["-pwc.samples", str(n_worlds), "-pwc.random", str(seed)]
+    with tempfile.TemporaryDirectory() as name:
+        measured, said = _run(realizations, "RepresentativeUncertainClustering", options, Path(name) / "out", 3600)
+    # It cannot write what it found (version 0.7.1), so only its time is known.
+    if not measured["is_timed"]:
+        raise ValueError((said.strip().splitlines() or ["no output"])[-1])
+    return measured
+
+
+def _run(
+    realizations: np.ndarray, algorithm: str, options: list[str], out: Path, max_seconds: float
+) -> tuple[dict[str, Any], str]:
+    """Run an algorithm for uncertain objects: what was measured, and what it said."""
     folder = jars()
     if folder is None:
         raise ValueError("ELKI is not installed: Debian's packages elki and default-jre")
     with tempfile.TemporaryDirectory() as name:
-        path, out = Path(name) / "nodes.txt", Path(name) / "out"
+        path = Path(name) / "nodes.txt"
         np.savetxt(path, realizations.reshape(len(realizations), -1), fmt="%.6g")
         command = [
             "java", "-Xmx8g", "-cp", f"{folder}/*", "de.lmu.ifi.dbs.elki.application.KDDCLIApplication",
             "-algorithm", f"clustering.uncertain.{algorithm}", "-dbc.in", str(path),
             "-dbc.filter", "typeconversions.UncertainSplitFilter",
-            "-uncertain.dimensionality", str(realizations.shape[2]), "-kmeans.k", str(n_clusters),
-            "-time", "-out", str(out),
+            "-uncertain.dimensionality", str(realizations.shape[2]), *options, "-time", "-out", str(out),
         ]  # fmt: skip
-        command += ["-kmeans.seed", str(seed)] if algorithm == "CKMeans" else []
         start = time.perf_counter()
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        watch = threading.Timer(MAX_SECONDS, process.kill)
+        watch = threading.Timer(max_seconds, process.kill)
         watch.start()
         said = process.stdout.read() if process.stdout else ""
         watch.cancel()
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         whole = time.perf_counter() - start
-        if whole >= MAX_SECONDS:
-            raise ValueError(f"stopped after {MAX_SECONDS} seconds")
-        found = re.search(rf"{algorithm}\.runtime: (\d+) ms", said)
-        means = [_mean(file) for file in sorted(out.glob("cluster_*.txt"))] if out.is_dir() else []
-    if not means:
-        raise ValueError((said.strip().splitlines() or ["no output"])[-1])
-    seconds = int(found[1]) / 1e3 if found else whole
-    return {"seconds": seconds, "centers": [means], "peak_mb": usage.ru_maxrss / 1e3, "data_mb": 0.0}
+    if whole >= max_seconds:
+        raise ValueError(f"stopped after {max_seconds} seconds")
+    found = re.search(rf"{algorithm}\.runtime: (\d+) ms", said)
+    return {
+        "seconds": int(found[1]) / 1e3 if found else whole,
+        "cpu_seconds": usage.ru_utime + usage.ru_stime,
+        "peak_mb": usage.ru_maxrss / 1e3,
+        "is_timed": found is not None,
+    }, said
 
 
 def _mean(path: Path) -> list[float]:

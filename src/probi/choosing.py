@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from probi import _notes
-from probi._notes import rounded
+from probi._notes import counted, rounded
 from probi._types import Array, Floats, Labels
 from probi.errors import InputError
 from probi.medians import SPREAD_TOL, certified_medians
@@ -20,6 +20,7 @@ from probi.objective import TwoNearest, two_nearest
 from probi.solver.options import OnProgress, Progress, SolveOptions
 from probi.solver.result import Result
 from probi.solver.solve import Summarized, solve_quietly
+from probi.solver.trimmed import without_outliers
 from probi.validation import keyed, seed_of
 from probi.worlds import stability
 
@@ -117,7 +118,9 @@ class KChoice:
         return {name: None if math.isnan(value) else value for name, value in values.items()}
 
     def __repr__(self) -> str:
-        return f"KChoice({self.n_clusters[0]} to {self.n_clusters[-1]} clusters: {self.reason})"
+        fewest, most = self.n_clusters[[0, -1]].tolist()
+        tried = counted(most, "cluster") if fewest == most else f"{fewest} to {most} clusters"
+        return f"KChoice({tried}: {self.reason})"
 
     def _repr_html_(self) -> str:
         """Show the table in a notebook."""
@@ -213,15 +216,16 @@ def compare(
     on_result: Callable[[int], None] = lambda number: None,
 ) -> KChoice:
     """Compare solutions of one source by increasing number of clusters; ``on_result`` is called with each number."""
-    nodes = _some_nodes(source, seed)
-    varied = nodes if isinstance(source, Nodes) else source  # a summary has the error of its sample, too
+    some = _some_nodes(source, seed)
+    varied = some if isinstance(source, Nodes) else source  # a summary has the error of its sample, too
     overlaps, silhouettes, stabilities = [], [], []
     for number, result in enumerate(results):
         on_result(number)
+        nodes = without_outliers(some, result)
         nearest = two_nearest(nodes, result.centers)
         overlaps.append(overlap(nodes, result.centers, nearest))
         silhouettes.append(silhouette(nodes, nearest))
-        stabilities.append(_rand_index(varied, result, n_worlds, seed))
+        stabilities.append(_rand_index(without_outliers(varied, result), result, n_worlds, seed))
     ks = np.array([len(result.centers) for result in results], np.int32)
     recommended, reason = recommend(ks, np.array(overlaps))
     return KChoice(
@@ -251,9 +255,11 @@ def _some_nodes(source: Nodes | Summarized, seed: int) -> Nodes:
 def recommend(ks: Labels, overlaps: Floats) -> tuple[int | None, str]:
     """Recommended number of clusters and the reason, from the overlap for each number."""
     supported = np.flatnonzero(overlaps <= SEPARATED)  # not NaN, for a single cluster
+    if not np.isfinite(overlaps).any():
+        return None, "No clear number: a single cluster has none to be separated from. Try larger numbers too."
     if len(supported) == 0:
-        least = f"; the least overlap is {np.nanmin(overlaps):.2f}" if np.isfinite(overlaps).any() else ""
-        return None, f"No clear number: with each k, some clusters are not separated from each other{least}."
+        least = f"the least overlap is {np.nanmin(overlaps):.2f}"
+        return None, f"No clear number: with each k, some clusters are not separated from each other; {least}."
     best = int(supported[-1])
     k = int(ks[best])
     reason = (

@@ -99,7 +99,8 @@ class Representatives:
         return [text if i >= 0 else "" for text, i in zip(texts, self.index, strict=True)]
 
     def __repr__(self) -> str:
-        names = self.names if len(self.names) <= 6 else [*self.names[:5], f"{len(self.names) - 5} more"]
+        known = [name for name, i in zip(self.names, self.index, strict=True) if i >= 0]
+        names = known if len(known) <= 6 else [*known[:5], f"{len(known) - 5} more"]
         listed = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
         return f"Representatives({listed}, cost {self.total_cost:.6g})"
 

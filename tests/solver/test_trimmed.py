@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from strategies import build, weighted_nodes_and_centers
 
 import probi
+from probi import choosing
 from probi.medians import SPREAD_TOL, certified_medians
 from probi.solver.options import SolveOptions
 from probi.solver.trimmed import _Centers, excess, threshold, trimmed_cost, trimmed_excess
@@ -199,3 +200,37 @@ def test_what_a_center_is_worth_is_the_cost_without_it(data, parameters):
             after = trimmed_excess(nodes, excess(nodes, centers[remaining[remaining != c]]), options)
             assert_allclose(some_centers.worth(c), after - before, rtol=1e-9, atol=1e-9)
         some_centers.remove(removed)
+
+
+def test_all_nodes_cannot_be_outliers():
+    nodes = probi.Nodes.from_dense(np.random.default_rng(0).normal(size=(20, 3, 2)))
+    with pytest.raises(
+        probi.InputError, match="All nodes are outliers: none is within 0 of a center, beyond its spread"
+    ):
+        probi.solve(nodes, 2, outlier_distance=0.0, random_state=0)
+
+
+def test_a_summary_is_represented_without_outliers():
+    points, is_out = planted("far", n=3000)
+    summary = probi.Summary(5, size=200, random_state=0)
+    summary.update(probi.Nodes.from_points(points, ids=np.arange(3000)))
+    result = probi.solve(summary, 5, outliers=0.02, random_state=0)
+    found = result.representatives
+    assert not is_out[found.ids.astype(int)].any()
+    assert_allclose(found.center_cost.sum(), result.coreset_cost, rtol=1e-9)
+    assert abs(found.total_cost / result.cost - 1.0) < 0.1  # with outliers it would be twice as much
+
+
+def test_numbers_of_clusters_are_compared_without_outliers():
+    # In one place near a cluster, outliers would fill the gap to it.
+    rng = np.random.default_rng(0)
+    points = np.repeat([[0.0, 0.0], [20.0, 0.0]], 300, axis=0) + rng.normal(size=(600, 2))
+    between = np.column_stack([rng.uniform(5, 15, 40), np.zeros(40)])
+    nodes = probi.Nodes.from_points(np.vstack([points, between]))
+    summary = probi.Summary(2, size=4000, random_state=0)
+    summary.update(nodes)
+    for source in (nodes, summary):
+        with_all, without = (probi.solve(source, 2, random_state=0, outliers=share) for share in (None, 40 / 640))
+        assert without.outlier_mass > 35
+        overlap_with, overlap_without = (choosing.compare(source, [one], 0).overlap[0] for one in (with_all, without))
+        assert overlap_without < 0.7 * overlap_with

@@ -33,6 +33,7 @@ READING = "Reading"
 PART_MEGABYTES = PART_BYTES >> 20
 NO_COLUMN = "none"  # for --id, --probability and --weight: no column has this role
 EVERY = 1_000_000  # nodes between two checkpoints
+MAX_NUMBERS = 1000  # of clusters, in one run
 
 _engine_option = functools.partial(typer.Option, rich_help_panel="Engines")
 
@@ -190,13 +191,16 @@ def _pair(value: str | None) -> tuple[str, str] | None:
 def numbers_of_clusters(text: str) -> list[int]:
     """Parse 20, or 5,10,20, or 2:30, or 2:30:4 as numbers of clusters, in increasing order."""
     ks: set[int] = set()
-    try:
-        for part in text.split(","):
+    for part in text.split(","):
+        try:
             start, *rest = (int(number) for number in part.split(":"))
             stop, step = [*rest, 1][:2] if rest else (start, 1)
             if len(rest) > 2 or start < 1 or stop < start or step < 1:
                 raise ValueError
-            ks |= set(range(start, stop + 1, step))
-    except ValueError:
-        raise InputError(f"-k must be a number, or several such as 5,10,20 or 2:30, got {text!r}.") from None
+        except ValueError:
+            raise InputError(f"-k must be a number, or several such as 5,10,20 or 2:30, got {text!r}.") from None
+        numbers = range(start, stop + 1, step)
+        if len(numbers) > MAX_NUMBERS:
+            raise InputError(f"-k {text} asks for {len(numbers):,} numbers of clusters; use at most {MAX_NUMBERS:,}.")
+        ks |= set(numbers)
     return sorted(ks)

@@ -267,7 +267,7 @@ def assign_reader(
             bar.update(counts.nodes, batch.fraction)
 
         if path is None:
-            return assign_all(reader, centers, on_batch=show), counts
+            return assign_all(reader, centers, on_batch=show, outlier_distances=distances), counts
         with assignment_file(path) as file:
             return assign_all(reader, centers, file.write, show, outlier_distances=distances), counts
 

@@ -10,7 +10,7 @@ from probi._stores import AnyPath
 from probi.cli.console import Console, Interrupts, Progress
 from probi.cli.steps import check_counts
 from probi.engines.engine import Engine, Files, OnPart
-from probi.engines.tasks import Summarize, unpack_part
+from probi.engines.tasks import Assign, Summarize, unpack_part
 from probi.io.node_assembler import Counts
 from probi.io.passes import RejectedFile, Tally
 from probi.io.reader import Reader
@@ -55,9 +55,9 @@ class Workers:
 
     def assign(self, solutions: list[Result], path: AnyPath) -> list[Tally]:
         """Read the files a second time and write the cluster of each node."""
-        centers = [solution.centers for solution in solutions]
+        centers, distances = zip(*((one.centers, one.outlier_distance) for one in solutions), strict=True)
         with self.console.progress("Assigning", "parts") as bar, assignment_file(path) as file:
-            return self.engine.assign_files(self.files, centers, file.write, self._shows(bar))
+            return self.engine.assign_files(self.files, Assign(centers, distances), file.write, self._shows(bar))
 
 
 @contextlib.contextmanager

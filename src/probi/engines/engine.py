@@ -4,7 +4,7 @@ import os
 import platform
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from typing import Any, NamedTuple
@@ -129,13 +129,12 @@ class Engine(ABC):
         return self.to_frame(self.run(source, how, task), how.empty(task))
 
     def assign_files(
-        self, files: "Files", centers: Sequence[Array], write: Callable[[pa.Table], None], on_part: OnPart
+        self, files: "Files", task: Assign, write: Callable[[pa.Table], None], on_part: OnPart
     ) -> list[Tally]:
         """Assign all nodes; ``write`` gets one table per part, in order. Returns the sums per set of centers.
 
         Only some parts are assigned at a time, because this process holds their tables.
         """
-        task = Assign(tuple(map(np.asarray, centers)))
         sums = [Tally(one) for one in task.centers]
         for numbers in groups(len(files.parts), PARTS_AT_ONCE):
             for data in self.collect(self.on_files(files, task, numbers)):

@@ -76,11 +76,12 @@ class Assign:
     """Assign the nodes of a part; returns a table with one row per node, and sums per set of centers."""
 
     centers: tuple[Array, ...]
+    outlier_distances: tuple[float, ...] | None = None  # of each set
 
     def __call__(self, reader: Reader, number: int, part: Part | None = None) -> bytes:
         """Assign what a reader reads."""
         tables: list[pa.Table] = []
-        tallies = assign_all(reader, self.centers, tables.append, part=part)
+        tallies = assign_all(reader, self.centers, tables.append, part=part, outlier_distances=self.outlier_distances)
         empty = self.empty(reader.known(), len(reader.sources))
         table = pa.concat_tables([empty, *tables], promote_options="permissive") if tables else empty
         return pickle.dumps((table, tallies))

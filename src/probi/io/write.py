@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +62,7 @@ def write_centers(
         raise InputError(f"A feature has one of the names {', '.join(CENTER_COLUMNS)}. Give it another one.")
     coordinates = [result.centers.tolist() for result in results]
     about = {"space": space.to_json(), "coordinates": coordinates, "reading": reading}
+    about["outlier_distances"] = [None if one.outlier_distance == math.inf else one.outlier_distance for one in results]
     table = pa.table(columns).replace_schema_metadata({"probi": json.dumps(about)})
     write_table(folder / "centers.parquet", table)
     with replacing(folder / "centers.csv") as path:
@@ -86,6 +88,7 @@ class Centers:
     space: Transform | None
     features: tuple[str, ...]
     reading: Mapping[str, Any] | None = None
+    outlier_distance: float = math.inf  # nodes that are farther, beyond their spread, are outliers
 
 
 def read_centers(path: AnyPath, n_clusters: int | None = None) -> Centers:
@@ -161,7 +164,12 @@ def _solutions(path: AnyPath, table: pa.Table) -> dict[int, Centers]:
             space = Transform.from_json(values["space"])
             arrays = [np.array(rows, np.float64).reshape(len(rows), -1) for rows in values["coordinates"]]
             reading = values.get("reading")
-            return {len(array): Centers(array, space, space.features, reading) for array in arrays}
+            limits = values.get("outlier_distances", [None] * len(arrays))
+            distances = [math.inf if limit is None else float(limit) for limit in limits]
+            return {
+                len(array): Centers(array, space, space.features, reading, distance)
+                for array, distance in zip(arrays, distances, strict=True)
+            }
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path}: centers cannot be read: {error!r}.") from None
     if not features:

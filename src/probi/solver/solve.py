@@ -36,7 +36,7 @@ from probi.solver.realizations import NodeSwaps, are_near_medians
 from probi.solver.result import Evaluation, Result, make_result
 from probi.solver.search import Searches, is_small
 from probi.solver.seeding import seed_as_in_paper
-from probi.solver.trimmed import solve_trimmed
+from probi.solver.trimmed import solve_trimmed, without_outliers
 from probi.validation import generator
 
 # The coreset's own error, as a share of the cost, is about this divided by the root of its nodes per cluster: 1 % with
@@ -197,9 +197,11 @@ def solve(
 
 def contradictory(result: Result) -> bool:
     """Whether the estimate of the cost and the coreset's own cost differ by more than their errors explain."""
+    if result.standard_error == 0.0:
+        return False
     nodes_per_cluster = float(result.clusters.count.sum()) / len(result.centers)
     error = math.hypot(result.standard_error, CORESET_ERROR / math.sqrt(nodes_per_cluster) * result.coreset_cost)
-    return result.standard_error > 0.0 and abs(result.cost - result.coreset_cost) > CONTRADICTION * error
+    return abs(result.cost - result.coreset_cost) > CONTRADICTION * error
 
 
 def contradiction(result: Result) -> str:
@@ -245,6 +247,7 @@ def _solve_summary(summary: Summarized, options: SolveOptions) -> Result:
         )
     options = replace(options, preset=options.preset or summary._solver_preset)
     result = _solve_in_memory(summary.coreset(), options, Effort.for_coreset)
+    summary = copy.copy(summary)  # which may read more nodes
     known = summary.evaluate(result.centers, result.outlier_distance)
     return replace(
         result,
@@ -254,7 +257,7 @@ def _solve_summary(summary: Summarized, options: SolveOptions) -> Result:
         lower_bound=known.lower_bound,
         thinning_bound=known.thinning_bound,
         labels=None,
-    ).of_source(copy.copy(summary))  # which may read more nodes
+    ).of_source(without_outliers(summary, result))
 
 
 def _solve_nodes(nodes: Nodes, options: SolveOptions, effort: Effort) -> Result:

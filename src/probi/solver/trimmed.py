@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from probi._types import Array, Floats, Integers, Labels
+from probi.errors import InputError
 from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import Nodes
 from probi.objective import Assignment, assign, expected_cost, two_nearest
@@ -190,6 +192,10 @@ def trimmed_result(nodes: Nodes, centers: Floats, n_iter: int, options: SolveOpt
     of_nodes = excess(nodes, result.centers)
     limit = threshold(nodes, of_nodes, options)
     is_out: Array = of_nodes > limit
+    if not nodes.mass[~is_out].any():
+        raise InputError(
+            f"All nodes are outliers: none is within {limit:g} of a center, beyond its spread. Use a larger distance."
+        )
     assert result.labels is not None  # nodes were solved
     count = np.bincount(result.labels[~is_out], minlength=len(centers))
     return replace(
@@ -201,3 +207,46 @@ def trimmed_result(nodes: Nodes, centers: Floats, n_iter: int, options: SolveOpt
         outlier_distance=limit,
         outlier_mass=math.fsum(nodes.mass[is_out]),
     ).of_source(rest)
+
+
+# -- what is left of a source -----------------------------------------------------------------------------------------
+
+
+def without_outliers(source: Any, result: Result) -> Any:
+    """The nodes or the summary that were solved, without the outliers of the result."""
+    if result.outlier_distance == math.inf:
+        return source
+    if isinstance(source, Nodes):
+        is_out = excess(source, result.centers) > result.outlier_distance
+        return source.with_weights(np.where(is_out, 0.0, source.weights))
+    return _TrimmedSummary(source, result)
+
+
+@dataclass(frozen=True)
+class _TrimmedSummary:
+    """A summary without the outliers of a result: all that is asked of a summary once there are centers."""
+
+    summary: Any
+    result: Result
+
+    @property
+    def n_clusters(self) -> int:
+        """Largest number of clusters it is made for."""
+        return int(self.summary.n_clusters)
+
+    @property
+    def _solver_preset(self) -> str:
+        return str(self.summary._solver_preset)
+
+    @property
+    def _is_whole(self) -> bool:
+        return bool(self.summary._is_whole)
+
+    def coreset(self) -> Nodes:
+        """Nodes of its coreset, with weight 0 for outliers."""
+        nodes: Nodes = without_outliers(self.summary.coreset(), self.result)
+        return nodes
+
+    def evaluate(self, centers: Any, outlier_distance: float = math.inf) -> Any:
+        """Estimate the cost of centers, without the nodes that are as far from them."""
+        return self.summary.evaluate(centers, min(outlier_distance, self.result.outlier_distance))

@@ -314,6 +314,14 @@ def test_outliers_are_left_out_and_labeled(tmp_path, capsys):
         assert_allclose(solution["exact_cost"], expected_cost(inliers, centers), rtol=1e-12)
         again = probi(capsys, "solve", tmp_path / "out/summary.probi", "-k", "3", *given)
         assert "Left out as outliers: 0.99% of the mass" in again.out
+        # Other commands know the distance by the folder.
+        of_folder = ("--centers", tmp_path / "out", "--json")
+        assigned = probi(capsys, "assign", tmp_path / "points.npy", *of_folder, "-o", tmp_path / "again.csv").json
+        assert assigned["n_outliers"] == 3
+        assert_allclose(assigned["cost"], solution["exact_cost"], rtol=1e-12)
+        for name in ("points.npy", "out/summary.probi"):
+            evaluated = probi(capsys, "evaluate", tmp_path / name, *of_folder).json
+            assert_allclose(evaluated["cost"], solution["exact_cost"], rtol=1e-9)
     ran = probi(capsys, "cluster", tmp_path / "points.npy", "-k", "3", "--outliers", "2")
     assert error_line(ran) == "--outliers is 2.0, but must be a number of at least 0 and below 1."
 
@@ -325,6 +333,12 @@ def test_ways_to_say_k(tmp_path, capsys, text, ks):
     path = write(tmp_path / "x.csv", {"x": [0.0, 1.0, 3.0, 9.0, 11.0, 20.0]})
     values = probi(capsys, "cluster", path, "-k", text, "--json", "-q").json
     assert [solution["n_clusters"] for solution in values["solutions"]] == ks
+
+
+def test_very_many_numbers_of_clusters_are_refused_at_once(tmp_path, capsys):
+    path = write(tmp_path / "x.csv", {"x": [0.0, 1.0]})
+    ran = probi(capsys, "cluster", path, "-k", "2:3000000000")
+    assert error_line(ran) == "-k 2:3000000000 asks for 2,999,999,999 numbers of clusters; use at most 1,000."
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "two", "3:2", "1:2:3:4", "", "2,,3", "1:5:0", "2.5"])

@@ -1,6 +1,7 @@
 """probi assign: the nearest center of each node."""
 
-from typing import Annotated
+import math
+from typing import Annotated, Any
 
 import typer
 
@@ -21,7 +22,7 @@ def assign(
     console: Console,
     reading: Options,
 ) -> None:
-    """Assign each node to its nearest center, for any given centers.
+    """Assign each node to its nearest center, for any given centers; outliers as in the run that found them.
 
     Files are read in the same way as by the run that found the centers: layout, ids, probabilities, longitude and
     latitude, scales. An option that contradicts that run is an error.
@@ -31,9 +32,17 @@ def assign(
     from probi.io.write import assignment_format
 
     assignment_format(output)  # raises before anything is read
-    reader, coordinates = reader_in_space_of(load_centers(centers, clusters), centers, console, files, reading)
+    given = load_centers(centers, clusters)
+    reader, coordinates = reader_in_space_of(given, centers, console, files, reading)
     steps.check_output(output, reader)
-    (tally,), counts = steps.assign_reader(console, reader, [coordinates], output)
+    (tally,), counts = steps.assign_reader(console, reader, [coordinates], output, [given.outlier_distance])
     steps.report_left_out(console, counts)
-    values = {"n_nodes": tally.n_nodes, "cost": tally.cost, "counts": tally.counts.tolist(), "file": str(output)}
+    values: dict[str, Any] = {
+        "n_nodes": tally.n_nodes,
+        "cost": tally.cost,
+        "counts": tally.counts.tolist(),
+        "file": str(output),
+    }
+    if given.outlier_distance < math.inf:
+        values["n_outliers"] = tally.n_outliers
     console.print_values(values, counts)

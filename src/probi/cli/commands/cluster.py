@@ -61,9 +61,7 @@ def cluster(
     _check_engine(engine, workers, checkpoint, summary_options.get("shard", 0))
     is_local = engine == "local"
     trimming = steps.trimming(outliers, outlier_distance)
-    if trimming and not is_local:
-        raise InputError("--outliers and --outlier-distance require --engine local.")
-    others = trimming if is_local else {"engine": engine, "part_size": part_size}
+    others = trimming if is_local else {**trimming, "engine": engine, "part_size": part_size}
     timings: dict[str, float] = {}
     with steps.stoppable(checkpoint, can_resume=is_local), contextlib.ExitStack() as stack:
         ks = opt.numbers_of_clusters(clusters)

@@ -1,5 +1,6 @@
 """probi evaluate: the cost of centers."""
 
+import math
 from dataclasses import asdict
 
 from probi._stores import as_path
@@ -16,7 +17,7 @@ from probi.io.options import Options
 def evaluate(
     files: list[str], centers: opt.AnyPath, clusters: opt.WhichClusters = None, *, console: Console, reading: Options
 ) -> None:
-    """Compute the cost of centers: exact for files of nodes, with an error bar for a summary.
+    """Compute the cost of centers: exact for files of nodes, with an error bar for a summary; without outliers.
 
     Files are read in the same way as by the run that found the centers, as in probi assign.
     """
@@ -27,9 +28,12 @@ def evaluate(
     given = load_centers(centers, clusters)
     if len(files) == 1 and steps.is_summary(as_path(files[0])):
         summary = Summary.load(files[0])
-        console.print_values(asdict(summary.evaluate(coordinates_in(summary, given, files[0]))))
+        coordinates = coordinates_in(summary, given, files[0])
+        # In other units a distance means nothing.
+        distance = given.outlier_distance if given.space == steps.space_of(summary) else math.inf
+        console.print_values(asdict(summary.evaluate(coordinates, distance)))
         return
     reader, coordinates = reader_in_space_of(given, centers, console, files, reading)
-    (tally,), counts = steps.assign_reader(console, reader, [coordinates], None)
+    (tally,), counts = steps.assign_reader(console, reader, [coordinates], None, [given.outlier_distance])
     steps.report_left_out(console, counts)
     console.print_values({"n_nodes": tally.n_nodes, "cost": tally.cost, "standard_error": 0.0}, counts)

@@ -20,6 +20,7 @@ array([0, 0, ..., 1, 1], dtype=int32)
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -50,6 +51,9 @@ __all__ = ["ProbiAccessor"]
 
 # Data of at most this size is clustered in memory, larger data through a summary.
 MAX_BYTES_IN_MEMORY = 1 << 27
+
+# Of a node without a realization, until labels are returned; an outlier has -1.
+NO_LABEL = np.iinfo(np.int32).min
 
 
 @xr.register_dataarray_accessor("probi")
@@ -254,7 +258,8 @@ class _Run:
             summary = Summary(n_clusters, random_state=self.seed)
             for _, nodes in self.batches():
                 summary.update(nodes)
-            self.result = solve(summary, n_clusters, random_state=self.seed, **options)
+            # A copy does not keep the summary, which would stay in memory beside what is said of each node.
+            self.result = replace(solve(summary, n_clusters, random_state=self.seed, **options))
 
     def _read_all(self) -> tuple[Block, Nodes]:
         block = self.field.read({name: slice(0, size) for name, size in zip(*self._box, strict=True)})
@@ -280,7 +285,7 @@ class _NodeResults:
 
     def __init__(self, field: Field, n_clusters: int) -> None:
         self.dims = field.roles.node
-        self._labels = np.full(field.shape, np.nan, np.float32)
+        self._labels = np.full(field.shape, NO_LABEL, np.int32)
         self.distances = np.full(field.shape, np.nan, field.dtype)
         self.memberships = np.full((*field.shape, n_clusters), np.nan, np.float32)
 
@@ -293,12 +298,13 @@ class _NodeResults:
             (self.memberships, memberships(nodes, result.centers)),
         ):
             part = out[box]
-            rows = np.full((len(block.present), *values.shape[1:]), np.nan, out.dtype)
+            rows = np.full((len(block.present), *values.shape[1:]), part.flat[0], out.dtype)
             rows[block.present] = values
             out[box] = rows.reshape(part.shape)
 
     def labels(self) -> Array:
-        return _as_labels(self._labels)
+        gone = self._labels == NO_LABEL
+        return np.where(gone, np.float32(np.nan), self._labels.astype(np.float32)) if gone.any() else self._labels
 
 
 def _nearest(nodes: Nodes, result: Result) -> tuple[Array, Floats]:

@@ -8,7 +8,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from probi import __version__
 from probi._stores import AnyPath, Location, StorePath, as_path
@@ -72,6 +72,36 @@ def replacing(path: AnyPath) -> Iterator[Path]:
     # The rename must be durable too; where folders cannot be opened (Windows) the system ensures it.
     with contextlib.suppress(OSError):
         _flush(target.parent)
+
+
+def file_key(path: AnyPath) -> Any:
+    """What all names of a file have in common, links of both kinds included; of a new file, its path."""
+    with contextlib.suppress(OSError):
+        if isinstance(path, Path):
+            stat = path.stat()
+            return stat.st_dev, stat.st_ino
+    return path.resolve()
+
+
+@contextlib.contextmanager
+def locked_folder(folder: AnyPath) -> Iterator[None]:
+    """Raise if another run writes to a folder; others cannot until the end. Without effect in stores and on Windows."""
+    if sys.platform == "win32" or not isinstance(folder, Path):
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        # Some file systems have no locks.
+        with contextlib.suppress(OSError):
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(
+                    f"Another run is writing to {folder}. Wait for its end, or use another folder: -o."
+                ) from None
+        yield
+    finally:
+        os.close(handle)
 
 
 @contextlib.contextmanager

@@ -148,7 +148,7 @@ class Results:
             ],
         }
 
-    def finish(self, console: Console, folder: AnyPath | None, write_error: OSError | None = None) -> None:
+    def finish(self, console: Console, folder: AnyPath | None, write_error: Exception | None = None) -> None:
         """Write the results and print them; print them even if writing failed, now or before."""
         if folder is not None and write_error is None:
             try:

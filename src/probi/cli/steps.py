@@ -2,22 +2,24 @@
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from probi._notes import counted
-from probi._stores import AnyPath, without_secrets
+from probi._stores import AnyPath, as_path, without_secrets
+from probi._system import file_key, locked_folder
 from probi.choosing import KChoice, compare
 from probi.cli.console import Console, Interrupts
 from probi.cli.imports import allow
 from probi.errors import InputError, StoppedError
+from probi.io.formats.base import Source
 from probi.io.node_assembler import MAX_LISTED, Batch, Counts, by_kind, check_left_out
 from probi.io.options import Options, check_like_run, like_run
 from probi.io.passes import Checkpoint, Tally, assign_all, summarize
 from probi.io.reader import Reader
-from probi.io.transform import Transform
+from probi.io.transform import SCALES, Transform
 from probi.io.write import assignment_file
 from probi.solver.options import SolveOptions, Step
 from probi.solver.result import Result
@@ -54,11 +56,38 @@ def parameters_of(files: list[str], reading: Options, **others: Any) -> dict[str
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
-def check_output(path: AnyPath, reader: Reader) -> None:
-    """Raise if the output would overwrite an input file."""
-    for source in reader.sources:
-        if source.path is not None and source.path.resolve() == path.resolve():
-            raise InputError(f"{path} is an input and would be overwritten by the result. Use another file: -o.")
+# Files of a results folder.
+RESULTS = (
+    "centers.parquet", "centers.csv", "assignment.parquet", "summary.probi", "report.html", "result.json",
+    "rejected.csv", "labels.nc",
+)  # fmt: skip
+
+
+def check_outputs(
+    outputs: Sequence[AnyPath], sources: Sequence[Source], reading: Options, *inputs: AnyPath | None
+) -> None:
+    """Raise if an output, such as a checkpoint, would overwrite an input or another output."""
+    scale = None if reading.scale in SCALES else as_path(reading.scale)
+    keys = {file_key(path) for path in (*(source.path for source in sources), scale, *inputs) if path is not None}
+    for path in outputs:
+        if (key := file_key(path)) in keys:
+            raise InputError(
+                f"{path} is an input and would be overwritten by the result. Use another name (-o, --checkpoint), or "
+                "list the files to read."
+            )
+        if any(file_key(other) == key for other in outputs if other is not path):
+            raise InputError(f"{path} would be both the result and the checkpoint. Use another name for one of them.")
+
+
+@contextmanager
+def results_folder(path: AnyPath | None) -> Iterator[None]:
+    """Create the folder if there is to be one, and let no other run write to it."""
+    if path is None:
+        yield
+        return
+    create_folder(path)
+    with locked_folder(path):
+        yield
 
 
 def create_folder(path: AnyPath) -> None:

@@ -179,6 +179,7 @@ class NodeAssembler:
                 self._check_types(chunk.table.schema, file)
                 fraction = self.reader.fraction(file, chunk.done, opened.total)
                 yield chunk.cut(0, last - first).of_file(file, columns.file, self._names[file], fraction)
+            self.reader.check_unchanged(file)
 
     def _check_types(self, schema: pa.Schema, file: int) -> None:
         """Raise if the ids of a file have another type than those before: one id would become two."""

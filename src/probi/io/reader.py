@@ -40,6 +40,7 @@ class ReaderInfo(NamedTuple):
     dtype: str
     space: Transform
     open_options: tuple[OpenOptions, ...]  # of each file
+    versions: tuple[Any, ...]  # of each file
 
 
 def read(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], **options: Any) -> Reader:
@@ -156,6 +157,8 @@ class Reader:
         given = isinstance(inputs, Sequence) and all(isinstance(entry, Source) for entry in inputs)
         self.sources: list[Source] = list(inputs) if given and inputs else find_sources(inputs, options.format)
         self._first: TableFile | None = None
+        self._versions = tuple(source.version for source in self.sources)
+        self._must_match = known is not None
         plain = OpenOptions(options.delimiter, options.header, options.decimal)
         if any(load_format(source.format).is_labeled for source in self.sources):
             plain = replace(
@@ -186,7 +189,7 @@ class Reader:
             self._check_others()
         else:
             self._scale_to_estimate = "none"
-            self.schema, self.columns, self.dtype, self.space, self._open_options[:] = known
+            self.schema, self.columns, self.dtype, self.space, self._open_options[:], self._versions = known
         self._sizes = [source.size for source in self.sources]
 
     @property
@@ -207,7 +210,8 @@ class Reader:
                 break
             if self._scale_to_estimate != "none":
                 raise InputError(f"{self.sources[0]}: there is no row to estimate scales from.")
-        return ReaderInfo(self.schema, self.columns, self.dtype, self.space, tuple(self._open_options))
+        options = tuple(self._open_options)
+        return ReaderInfo(self.schema, self.columns, self.dtype, self.space, options, self._versions)
 
     def _open(self, file: int, schema: Any = None, max_bytes: int | None = None) -> TableFile:
         options = replace(self._open_options[file], schema=schema, max_bytes=max_bytes)
@@ -410,10 +414,22 @@ class Reader:
         if file == 0 and self._first is not None:
             opened, self._first = self._first, None
             return opened
+        self.check_unchanged(file)
         # Types of CSV are inferred from the first file only, so that all files have the same.
         opened = self._open(file, self.schema)
         self._check_like_first(file, opened)
         return opened
+
+    def check_unchanged(self, file: int) -> None:
+        """Raise if a file that another reader has read has changed since it was opened first.
+
+        :meta private:
+        """
+        if self._must_match and self.sources[file].version != self._versions[file]:
+            raise InputError(
+                f"{self.sources[file]} has changed since the first pass over it, so rows and clusters would not match. "
+                "Run again when nobody writes to it."
+            )
 
     def fraction(self, file: int, done: int, total: int | None) -> float | None:
         """How much of the input has been read, by bytes.

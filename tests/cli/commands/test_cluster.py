@@ -189,7 +189,7 @@ def test_results_among_the_data_are_not_read_the_next_time(tmp_path, capsys, opt
     write(tmp_path / "a.csv", {"x": [0.0, 1.0, 9.0]})
     arguments = ("cluster", tmp_path, "-k", 2, "-o", tmp_path / "out", "-q", *options)
     assert probi(capsys, *arguments).code == 0
-    assert "is a result of an earlier run" in error_line(probi(capsys, *arguments))
+    assert "is an input and would be overwritten" in error_line(probi(capsys, *arguments))
     # A file that was named may lie among the results, as that of the demo does.
     assert probi(capsys, "cluster", tmp_path / "a.csv", "-k", 2, "-o", tmp_path, "-q").code == 0
 

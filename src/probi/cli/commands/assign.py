@@ -34,7 +34,8 @@ def assign(
     assignment_format(output)  # raises before anything is read
     given = load_centers(centers, clusters)
     reader, coordinates = reader_in_space_of(given, centers, console, files, reading)
-    steps.check_output(output, reader)
+    files_of_centers = (centers, *(centers / name for name in ("centers.parquet", "result.json")))
+    steps.check_outputs([output], reader.sources, reading, *files_of_centers)
     (tally,), counts = steps.assign_reader(console, reader, [coordinates], output, [given.outlier_distance])
     steps.report_left_out(console, counts)
     values: dict[str, Any] = {

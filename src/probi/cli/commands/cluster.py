@@ -13,11 +13,7 @@ from probi.errors import InputError
 from probi.io.options import Options
 
 if TYPE_CHECKING:
-    from probi.io.formats.base import Source
     from probi.io.passes import Tally
-
-# Files of a results folder that could be mistaken for data.
-RESULTS = ("centers.parquet", "centers.csv", "assignment.parquet", "rejected.csv", "labels.nc")
 
 
 @opt.command(
@@ -63,15 +59,19 @@ def cluster(
     trimming = steps.trimming(outliers, outlier_distance)
     others = trimming if is_local else {**trimming, "engine": engine, "part_size": part_size}
     timings: dict[str, float] = {}
-    with steps.stoppable(checkpoint, can_resume=is_local), contextlib.ExitStack() as stack:
+    with (
+        steps.stoppable(checkpoint, can_resume=is_local),
+        contextlib.ExitStack() as results_lock,
+        contextlib.ExitStack() as stack,
+    ):
         ks = opt.numbers_of_clusters(clusters)
         config = steps.summary_config(ks, summary_options)
         parameters = steps.parameters_of(files, reading, k=ks, **summary_options, n_init=n_init, **others)
-        if output is not None:
-            _check_no_results(output, find_sources(files, reading.format))
+        outputs = [] if output is None else [output / name for name in steps.RESULTS]
+        outputs += [] if checkpoint is None else [checkpoint]
+        steps.check_outputs(outputs, find_sources(files, reading.format), reading)
         reader = steps.open_reader(console, files, reading)
-        if output is not None:
-            steps.create_folder(output)
+        results_lock.enter_context(steps.results_folder(output))
         rejects = None if output is None else output / "rejected.csv"
         passes: Any = steps.ThisProcess(console, reader, parameters, checkpoint, checkpoint_every)
         if not is_local:
@@ -89,13 +89,14 @@ def cluster(
             choice = steps.compare_all(console, summarized, solutions, config.seed)
 
         tallies: list[Tally] = []
-        grid = write_error = None
+        grid = None
+        write_error: Exception | None = None
         if output is not None and assign and all(source.size is not None for source in reader.sources):
             try:
                 with steps.timed(timings, "assign"):
                     tallies = passes.assign(solutions, output / "assignment.parquet")
                     grid = steps.write_grid(console, reader, output, solutions)
-            except OSError as error:  # such as a full disk: the result is still shown
+            except (OSError, InputError) as error:  # a full disk, a changed file: the result is still shown
                 write_error = error
         elif output is not None and assign:
             console.say("No assignment.parquet: a stream cannot be read twice. Run probi assign on a copy of it.")
@@ -118,13 +119,3 @@ def _check_engine(engine: str, workers: str | None, checkpoint: opt.AnyPath | No
         raise InputError(f"--shard requires --engine local: {engine} numbers its parts itself.")
     elif workers is not None and re.fullmatch(r"0+|-.*|\d+\.\d*", workers):
         raise InputError(f"--workers must be a positive integer or the address of a scheduler, got {workers}.")
-
-
-def _check_no_results(folder: opt.AnyPath, sources: "list[Source]") -> None:
-    """Raise if results of an earlier run in a folder would be read as data."""
-    for source in sources:
-        if source.path is not None and source.path.name in RESULTS and source.path.parent.resolve() == folder.resolve():
-            raise InputError(
-                f"{source} is a result of an earlier run and would be read as data. Use another folder for the "
-                "results (-o), or list the files to read."
-            )

@@ -36,7 +36,7 @@ def convert(
     reader = steps.open_reader(console, files, reading, before, like)
     if reader.space.scale is not None or reading.scale != "none" or reading.lonlat is not None:
         raise InputError("convert writes features unchanged: it accepts neither --scale nor --lonlat.")
-    steps.check_output(output, reader)
+    steps.check_outputs([output], reader.sources, reading)
     counts = Counts()
 
     def nodes() -> "Iterator[Nodes]":

@@ -37,8 +37,7 @@ def solve(
     with steps.timed(timings, "solve"):
         solutions = steps.solve_all(console, loaded, ks, n_init, seed, str(summary), trimming)
         choice = steps.compare_all(console, loaded, solutions, seed)
-    if output is not None:
-        steps.create_folder(output)
     parameters = {"summary": str(summary), "k": ks, "n_init": n_init, "seed": seed, **trimming}
     results = Results(loaded, steps.space_of(loaded), solutions, parameters, timings, choice=choice)
-    results.finish(console, output)
+    with steps.results_folder(output):
+        results.finish(console, output)

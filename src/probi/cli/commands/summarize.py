@@ -32,7 +32,7 @@ def summarize(
     config = steps.summary_config(ks, summary_options)
     parameters = steps.parameters_of(files, reading, k=ks[-1:], **summary_options)
     reader = steps.open_reader(console, files, reading)
-    steps.check_output(output, reader)
+    steps.check_outputs([output, *([] if checkpoint is None else [checkpoint])], reader.sources, reading)
     passes = steps.ThisProcess(console, reader, parameters, checkpoint, checkpoint_every)
     with steps.stoppable(checkpoint):
         summarized, _ = passes.summarize(config, rejects=None)

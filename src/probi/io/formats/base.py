@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from probi._stores import AnyPath, StorePath, as_path, is_pattern, paths_matching, without_secrets
+from probi._system import file_key
 from probi.errors import InputError, ProbiError
 from probi.io.formats import FORMATS
 from probi.io.rows import Rows
@@ -59,6 +60,14 @@ class Source:
         return None if self.path is None or not self.path.is_file() else self.path.stat().st_size
 
     @property
+    def version(self) -> tuple[Any, ...] | None:
+        """Changes when the file does; None where that is not known."""
+        if self.path is None or self.is_folder or not self.path.is_file():
+            return None
+        stat = self.path.stat()
+        return stat.st_size, stat.st_mtime_ns
+
+    @property
     def is_folder(self) -> bool:
         """Whether a folder is read as one file."""
         return self.format != IN_MEMORY and load_format(self.format).is_folder
@@ -82,11 +91,11 @@ def find_sources(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str
             raise InputError("Standard input ('-') cannot be read together with other files.")
         return [Source(None, format or "csv")]
     paths = [path for name in names for path in _paths(os.fspath(name), format)]
-    seen: set[AnyPath] = set()
+    seen: set[Any] = set()
     for path in paths:
-        if path.resolve() in seen:
+        if (key := file_key(path)) in seen:
             raise InputError(f"{path} was given twice; its nodes would count twice.")
-        seen.add(path.resolve())
+        seen.add(key)
     return [Source(path, format or _format_of_file(path)) for path in paths]
 
 

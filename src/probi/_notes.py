@@ -25,6 +25,12 @@ def rounded(error: float) -> float:
     return float(f"{error:.2g}")
 
 
+def name_of(value: object) -> str:
+    """An id of a node as text; one of several columns has commas."""
+    parts = getattr(value, "item", lambda: value)()
+    return ", ".join(map(str, parts)) if isinstance(parts, tuple) else str(value)
+
+
 def note(text: str) -> bool:
     """Print a line on standard error if it is a terminal or notebook; return whether it was printed."""
     # A notebook kernel shows standard error below the cell, but is not a terminal.

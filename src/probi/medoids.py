@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from probi import _parallel
 from probi._kernels import medoids as kernels
+from probi._notes import name_of
 from probi._parallel import GRAIN
 from probi._types import Array, Floats, Integers, Labels
 from probi.medians import SPREAD_TOL, certified_medians
@@ -95,8 +96,7 @@ class Representatives:
     def names(self) -> list[str]:
         """Ids as text, or indices if there are none; empty for a cluster without mass."""
         chosen = self.index if self.ids is None else self.ids
-        texts = [", ".join(map(str, v.item())) if isinstance(v, np.void) else str(v) for v in chosen]
-        return [text if i >= 0 else "" for text, i in zip(texts, self.index, strict=True)]
+        return [name_of(one) if i >= 0 else "" for one, i in zip(chosen, self.index, strict=True)]
 
     def __repr__(self) -> str:
         known = [name for name, i in zip(self.names, self.index, strict=True) if i >= 0]

@@ -253,23 +253,25 @@ def write_run_report(results: Results, path: AnyPath) -> None:
     if results.tallies:
         tally = results.tallies[results.chosen]
         borderline = [Borderline(*node[2:]) for node in tally.borderline]  # without what they are sorted by
-        second_pass = {"borderline": borderline, "n_borderline": tally.n_borderline, "counts": tally.counts}
+        second_pass = {"borderline": borderline, "n_borderline": tally.n_borderline}
+        second_pass["counts"] = [each.counts for each in results.tallies]
     fewest, most = (len(results.results[i].centers) for i in (0, -1))
     clusters = counted(most, "cluster") if fewest == most else f"{fewest} to {most} clusters"
     names = [Path(name).name for name in results.sources]
     source = names[0] if len(names) == 1 else f"{len(names)} files" if names else "a summary"
     words = sys.argv[1:]
     is_said = words[:1] not in (["cluster"], ["solve"]) or any(word.split("=")[0] == "--seed" for word in words)
+    sample = results.summary.sample()
     context = ReportContext(
         title=f"{clusters} of {counted(results.summary.n_nodes, 'node')} from {source}",
         read=_read(results),
-        settings=_settings(results),
+        settings=_settings(results, len(sample)),
         reproduce=command_line() + ("" if is_said else f" --seed {results.parameters['seed']}"),
         unit=results.space.unit,
         map=None if grid is None else LabelMap(*grid),
         **second_pass,
     )
-    shown, sample, space = results.shown, results.summary.sample(), results.space
+    shown, space = results.shown, results.space
     write_report(path, shown, sample, context, chosen=results.chosen, features=space.features, original=space.inverse)
 
 
@@ -284,7 +286,7 @@ def _read(results: Results) -> dict[str, str]:
     }
 
 
-def _settings(results: Results) -> dict[str, str]:
+def _settings(results: Results, n_drawn: int) -> dict[str, str]:
     summary, space = results.summary, results.space
     settings = {
         "Seed": str(results.parameters["seed"]),
@@ -293,6 +295,8 @@ def _settings(results: Results) -> dict[str, str]:
     }
     if space.lonlat is not None:
         settings["Distances"] = f"{' and '.join(space.lonlat)} on a sphere; straight lines in kilometers"
+    if n_drawn < summary.n_nodes:
+        settings["Plots"] = f"drawn from {n_drawn:,} nodes: the audit sample, in which distant nodes are more frequent"
     result = results.results[results.chosen]
     if results.tallies and result.standard_error > 0:
         estimate = f"{result.cost:,.6g}{_error_bar(result)} {space.unit}".rstrip()
@@ -300,6 +304,7 @@ def _settings(results: Results) -> dict[str, str]:
     if results.choice is not None:
         settings["Number of clusters"] = results.choice.reason
         settings["Another k"] = (
-            f"details are for the {results._which} k; for another, run probi solve summary.probi -k K"
+            f"details are for the {results._which} k; the slider of the plot shows the others, and probi solve "
+            "summary.probi -k K makes a report of one"
         )
     return settings

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Self, TextIO
 import numpy as np
 import pyarrow as pa
 
+from probi._notes import name_of
 from probi._parallel import StoppedWaitingError
 from probi._stores import AnyPath, StorePath
 from probi._types import Array
@@ -446,8 +447,7 @@ def assign_all(
 def _name_of_node(reader: Reader, batch: Batch, node: int) -> str:
     """Name of a node of a batch: its id, or its row."""
     if batch.nodes.ids is not None:
-        value = batch.nodes.ids[node]
-        return ", ".join(map(str, value.item() if isinstance(value, np.void) else [value]))
+        return name_of(batch.nodes.ids[node])
     file, row = divmod(int(batch.where[node]), FILE)
     source = f" of {reader.sources[file]}" if len(reader.sources) > 1 else ""
     return f"row {row + 1}{source}"

@@ -135,6 +135,11 @@ class Scene:
         """The clusters with the largest mass, in order of their numbers."""
         return np.sort(np.argsort(-self.cluster_masses, kind="stable")[:at_most])
 
+    def decimals(self, feature: int) -> int | None:
+        """Three digits of the width of a cluster, four standard deviations: more would be meaningless."""
+        width = 4 * float(self.inner_scales[feature])
+        return decimals_for(self.centers[:, feature], width if width > 0 else float(self.scales[feature]))
+
     @property
     def sample_note(self) -> str:
         """How many of the nodes are drawn, if not all are."""

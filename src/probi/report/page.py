@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from probi._system import versions, write_atomically
 from probi._types import Array
 from probi.errors import InputError
 from probi.nodes import Nodes
+from probi.report._explore import Table, embedded, explorer_data
 from probi.report._map import LabelMap, map_picture
 from probi.report._marks import color, has_colors
 from probi.report._picture import Picture
@@ -40,6 +41,8 @@ from probi.report._scene import (
 )
 from probi.report.plots import clusters_picture, elbow_picture, profiles_picture, split_picture
 from probi.solver.result import Result
+
+SCRIPTS = ("sort.js", "view.js", "draw.js", "panel.js", "explore.js")
 
 MAX_PROFILED = 12  # features whose names fit below a panel
 LONG = 25  # tables with more rows scroll in their own box
@@ -99,8 +102,9 @@ class ReportContext:
         Nodes between two clusters, the closest calls first.
     n_borderline : int or None
         Their total number; None: unknown.
-    counts : ndarray of shape (n_clusters,) or None
-        Number of nodes in each cluster of the chosen solution, if all were counted.
+    counts : ndarray of shape (n_clusters,), list of ndarray, or None
+        Number of nodes in each cluster of the chosen solution, or a list of these for all solutions; if all were
+        counted.
     unit : str
         Of distances, such as "km".
     map : LabelMap or None
@@ -122,7 +126,7 @@ class ReportContext:
     reproduce: str
     borderline: Sequence[Borderline] = ()
     n_borderline: int | None = None
-    counts: Array | None = None
+    counts: Array | list[Array] | None = None
     unit: str = ""
     map: LabelMap | None = None
 
@@ -139,7 +143,8 @@ def write_report(
 ) -> None:
     """Write a report as one self-contained HTML file, in light or dark mode.
 
-    Its tables can be sorted if scripts are allowed; everything else works without.
+    If scripts are allowed, a reader can explore it: point at nodes, click clusters, zoom, search ids, switch between
+    solutions and sort tables. Plots and tables are there without. At most 5,000 nodes are drawn, always the same ones.
 
     The same input gives the same bytes, with the same versions of probi, NumPy and jinja2.
 
@@ -190,11 +195,10 @@ def render_report(
         settings={},
         reproduce=f"probi.solve(nodes, n_clusters={k}, random_state=SEED)  # with the seed of this run, if any",
     )
-    counts = context.counts if context.counts is not None or result.labels is None else result.clusters.count
-    is_estimate = result.labels is None and not math.isclose(result.coreset_cost, result.cost, rel_tol=1e-9)
     cost = with_unit(plus_minus(result.cost, result.standard_error), context.unit)
     mass, share = float(result.clusters.mass.sum()), _spread_share(result)
-    script = _resource("page.js")
+    tables = [_table(one, counts, scene, context.unit) for one, counts in _counted(results, chosen, context.counts)]
+    script = "\n".join(_resource(name) for name in SCRIPTS)
     environment = jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -213,12 +217,16 @@ def render_report(
         spread_percent=f"{100 * share:.2f}%" if math.isfinite(share) else "0%",  # width of the bar at the top
         pictures=_pictures(results, chosen, scene, context),
         color=lambda cluster: color(int(cluster), k),
-        columns=cluster_columns(result, scene, counts, context.unit, is_estimate),
-        traits=traits(scene),
+        columns=tables[chosen].columns,
+        traits=tables[chosen].traits,
+        n_results=len(results),
+        explored=0 if context.map is None else 1,  # which of the pictures a reader can explore; the map comes before
+        data=Markup(embedded(explorer_data(results, chosen, scene, tables))),
+        style=Markup(_resource("page.css")),
         has_colors=has_colors(k),
-        has_counts=counts is not None,
+        has_counts=context.counts is not None or result.labels is not None,
         representative=REPRESENTATIVE,
-        is_estimate=is_estimate,
+        is_estimate=_is_estimate(result),
         coreset_cost=with_unit(number(result.coreset_cost), context.unit),
         grid=centers_grid(scene),
         long=LONG,
@@ -246,8 +254,10 @@ def _sentences(results: Sequence[Result], result: Result, cost: str, share: floa
         sentences.append("The nodes have no spread: all of the cost is distance between nodes and centers.")
     sentences.append(_bound(result))
     if len(results) > 1:
-        ks = enumerated([str(len(other.centers)) for other in results], 30)
-        sentences.append(f"Details are shown for {len(result.centers)} clusters; solutions exist for k = {ks}.")
+        ks = [len(other.centers) for other in results]
+        is_range = len(ks) > 2 and ks == [*range(ks[0], ks[-1] + 1)]
+        listed = f"{ks[0]} to {ks[-1]}" if is_range else enumerated([str(k) for k in ks], 30)
+        sentences.append(f"Details are shown for {len(result.centers)} clusters; solutions exist for k = {listed}.")
     empty = len(result.centers) - result.n_distinct
     if empty > 0:
         sentences.append(f"{counted(empty, 'cluster')} of these {'has' if empty == 1 else 'have'} no nodes.")
@@ -318,6 +328,24 @@ class Grid(NamedTuple):
     clusters_left_out: int
 
 
+def _counted(results: Sequence[Result], chosen: int, counts: Any) -> Iterator[tuple[Result, Array | None]]:
+    """Each result with the number of nodes in its clusters, if known."""
+    for i, one in enumerate(results):
+        given = counts[i] if isinstance(counts, list) else counts if i == chosen else None
+        yield one, given if given is not None or one.labels is None else one.clusters.count
+
+
+def _table(result: Result, counts: Array | None, scene: Scene, unit: str) -> Table:
+    """The table of clusters of a solution."""
+    columns = cluster_columns(result, scene, counts, unit, _is_estimate(result))
+    return Table(columns, traits(scene, np.asarray(result.centers)))
+
+
+def _is_estimate(result: Result) -> bool:
+    """Whether the numbers of its clusters are those of a coreset."""
+    return result.labels is None and not math.isclose(result.coreset_cost, result.cost, rel_tol=1e-9)
+
+
 def cluster_columns(result: Result, scene: Scene, counts: Array | None, unit: str, is_estimate: bool) -> list[Column]:
     """Columns of numbers per cluster; ``counts`` are exact numbers of nodes, if known."""
     clusters = result.clusters
@@ -359,17 +387,19 @@ def _named_representatives(result: Result) -> list[Column]:
     return [Column(REPRESENTATIVE, "id of a node", list(map(Cell, names, map(float, found.index))))]
 
 
-def traits(scene: Scene) -> list[list[tuple[str, str, float]]]:
+def traits(scene: Scene, coordinates: Array) -> list[list[tuple[str, str, float]]]:
     """Features in which each center is farthest from the median of all nodes: name, value, standard deviations."""
-    positions = np.nan_to_num(scene.standardized(scene.centers))
+    centers = scene.to_original(coordinates)
+    positions = np.nan_to_num(scene.standardized(centers))
     features = np.argsort(-np.abs(positions), axis=1, kind="stable")[:, :N_TRAITS].tolist()
+    decimals = {j: scene.decimals(j) for j in {j for its in features for j in its}}
     return [
         [
-            (scene.features[j], fixed(float(scene.centers[c, j]), _decimals(scene, j)), float(positions[c, j]))
+            (scene.features[j], fixed(float(centers[c, j]), decimals[j]), float(positions[c, j]))
             for j in features[c]
             if abs(positions[c, j]) >= LEAST_TRAIT
         ]
-        for c in range(scene.n_clusters)
+        for c in range(len(centers))
     ]
 
 
@@ -381,7 +411,7 @@ def centers_grid(scene: Scene) -> Grid:
     positions = np.nan_to_num(scene.standardized(scene.centers))
     by_feature = []
     for j in shown:
-        decimals = _decimals(scene, j)
+        decimals = scene.decimals(j)
         column = zip(scene.centers[clusters, j].tolist(), positions[clusters, j].tolist(), strict=True)
         by_feature.append([Cell(fixed(value, decimals), value, _tint(position)) for value, position in column])
     left_out = len(scene.features) - len(shown), scene.n_clusters - len(clusters)
@@ -404,12 +434,6 @@ def borderline_rows(borderline: Sequence[Borderline]) -> list[tuple[str, int, st
         (clean(one.node), one.cluster, nearer, one.other, other, percent(ratio))
         for one, (nearer, other), ratio in zip(borderline, texts, farther, strict=True)
     ]
-
-
-def _decimals(scene: Scene, feature: int) -> int | None:
-    """Three digits of the width of a cluster, four standard deviations: more would be meaningless."""
-    width = 4 * float(scene.inner_scales[feature])
-    return decimals_for(scene.centers[:, feature], width if width > 0 else float(scene.scales[feature]))
 
 
 def _aligned(values: Array) -> list[str]:

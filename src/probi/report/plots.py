@@ -136,11 +136,12 @@ def clusters_picture(scene: Scene) -> Picture:
     labels = scene.labels[chosen]
     medians = plane.project(certified_medians(nodes.take(chosen), SPREAD_TOL)[0], labels, heights[chosen])
     centers = plane.project(scene.coordinates, np.arange(k), np.full(k, 0.5))
-    outlines = list(ellipses(scene, plane)) if has_colors(k) else []
+    middles = plane.project(nodes.points, scene.owners, np.full(len(scene.owners), 0.5)) if has_colors(k) else None
+    outlines = [] if middles is None else list(ellipses(scene, middles, plane.has_rows))
     ends = [middle + sign * np.hypot(*halves) for _, middle, *halves in outlines for sign in (-1, 1)]
     points = np.vstack([realizations, medians, centers, *ends])
     x, y = limits(points[:, 0]), limits(points[:, 1])
-    aspect, sides = _scales(plane, x[1] - x[0], y[1] - y[0])
+    aspect, sides = axes_scale(plane, x[1] - x[0], y[1] - y[0])
     large = [outline for outline in outlines if np.hypot(*(outline[2] / sides)) >= SMALLEST_ELLIPSE]
     marks: list[Mark] = []
     if not nodes.is_certain:  # certain nodes are their own medians
@@ -173,7 +174,7 @@ def sample_indices(n: int, at_most: int, seed: int) -> Integers:
     return np.arange(n) if n <= at_most else np.sort(np.random.default_rng(seed).choice(n, at_most, replace=False))
 
 
-def _scales(plane: Plane, width: float, height: float) -> tuple[float | None, tuple[float, float]]:
+def axes_scale(plane: Plane, width: float, height: float) -> tuple[float | None, tuple[float, float]]:
     """Ratio of the scales, and how much of each axis the plot shows."""
     shorter, longer = sorted((width, plane.aspect * height))
     # Distances are the same in all directions, so scales should be equal, unless the plot would become too thin.
@@ -242,9 +243,11 @@ def _strongest(direction: Floats, names: list[str] | None) -> str:
     return f"\nmostly {', '.join(strong)}" if strong else ""
 
 
-def ellipses(scene: Scene, plane: Plane) -> Iterator[tuple[int, Floats, Floats, Floats]]:
-    """Cluster, mean and half axes, the longer one first: one standard deviation of the realizations of a cluster."""
-    points = plane.project(scene.nodes.points, scene.owners, np.full(len(scene.owners), 0.5))
+def ellipses(scene: Scene, points: Floats, has_rows: bool) -> Iterator[tuple[int, Floats, Floats, Floats]]:
+    """Cluster, mean and half axes, the longer one first: one standard deviation of the realizations of a cluster.
+
+    ``points`` are the realizations in the plane, (n, 2), in the middle of their rows if there are rows.
+    """
     for c, inside in enumerate(scene.members):
         moments = covariance(points[inside], scene.masses[inside])
         if moments is None:
@@ -252,7 +255,7 @@ def ellipses(scene: Scene, plane: Plane) -> Iterator[tuple[int, Floats, Floats, 
         middle, covariances = moments
         variances, directions = np.linalg.eigh(covariances)
         halves = np.sqrt(np.maximum(variances, 0.0)) * directions
-        if plane.has_rows:
+        if has_rows:
             halves = np.array([[0.0, np.sqrt(max(covariances[0, 0], 0.0))], [ROW / 2, 0.0]])
         yield c, middle, halves[:, 1], halves[:, 0]
 
@@ -267,11 +270,11 @@ def dot_radii(scene: Scene) -> Floats:
 
 def _clusters_caption(scene: Scene, n_drawn: int, n_medians: int, has_ellipses: bool) -> str:
     """What is drawn, and how much of the data."""
-    some_medians = _some(n_medians, len(scene.nodes))
+    some_medians = some(n_medians, len(scene.nodes))
     if scene.nodes.is_certain:
         caption = f"Marks: nodes{some_medians}."
     else:
-        caption = f"Faint: realizations{_some(n_drawn, scene.nodes.n_realizations)}."
+        caption = f"Faint: realizations{some(n_drawn, scene.nodes.n_realizations)}."
         caption += f" Solid: medians of the nodes{some_medians}."
     if has_colors(scene.n_clusters):
         caption += " White dots: centers, with their numbers beside them."
@@ -280,7 +283,8 @@ def _clusters_caption(scene: Scene, n_drawn: int, n_medians: int, has_ellipses: 
     return caption + " Dashed: one standard deviation of the realizations of a cluster." * has_ellipses
 
 
-def _some(n_drawn: int, n_all: int) -> str:
+def some(n_drawn: int, n_all: int) -> str:
+    """How many of all are drawn, unless all are."""
     return "" if n_drawn == n_all else f" ({n_drawn:,} of {n_all:,}, chosen at random)"
 
 

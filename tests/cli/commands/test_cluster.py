@@ -497,7 +497,7 @@ def test_the_report_says_of_what_and_has_the_exact_cost_first(path, tmp_path, ca
     exact = values["solutions"][-1]["exact_cost"]
     assert f"3 centers with an expected cost of {exact:,.6g} (exact)." in page
     assert f"the estimate of the summary was {values['cost']:,.6g} ± {rounded(values['standard_error']):,g}" in page
-    assert "for another, run probi solve summary.probi -k K" in page
+    assert "the slider of the plot shows the others, and probi solve summary.probi -k K makes a report of one" in page
     assert f"probi cluster x.parquet -k 2,3 --seed {values['seed']}<" in page
 
 

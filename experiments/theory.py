@@ -196,12 +196,12 @@ def _steps(data: Path, records: Records, report: Callable[[str], None]) -> None:
     for method, find in around.items():
         seconds, centers = _best(find)
         records.add(method=method, step="centers", seconds=seconds, quality=probi.expected_cost(places, centers) / best)
-    rows, _ = importance._rows([measured(bare())])
+    rows, n_columns = importance._rows([measured(bare())])
     seconds, (leaves, cell_of, *_) = _best(
         lambda: importance._cells(
             rows,
             nodes.mass,
-            len(nodes),
+            n_columns,
             200 * STEPS_K,
             importance.CELLS_PER_CLUSTER * STEPS_K,
             np.random.default_rng(0),

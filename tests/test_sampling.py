@@ -1,6 +1,7 @@
 """Distinct rows by mass, and the choice of a coreset along an order."""
 
 from fractions import Fraction
+from itertools import chain
 
 import naive
 import numpy as np
@@ -46,19 +47,15 @@ def test_rows_are_drawn_by_mass():
 # -- the coreset ------------------------------------------------------------------------------------------------------
 
 
-def chosen_by(mass, distances, sizes, size, offset, order=None):
-    """Factors of all rows, after the kernel has checked its cells by their sums."""
+def chosen_by(mass, distances, leaf_sizes, size, offset, order=None, n_leaves=1):
+    """Factors of all rows. Leaves are parts of the order, and each ``n_leaves`` of them are a cell."""
     mass, distances, n = np.array(mass, float), np.array(distances, float), len(mass)
-    order = np.arange(n) if order is None else np.array(order)
-    cell_offsets = np.concatenate([[0], np.cumsum(sizes)])
-    masses = np.add.reduceat(mass[order], cell_offsets[:-1])
-    costs = np.add.reduceat(mass[order] * distances[order], cell_offsets[:-1])
-    # Two leaves per cell, which do not matter.
-    leaves, cell_of = np.empty(n, np.int32), np.repeat(np.arange(len(sizes), dtype=np.int32), 2)
-    leaves[order] = 2 * np.repeat(np.arange(len(sizes)), sizes) + np.arange(n) % 2
+    leaves, cell_of = np.empty(n, np.int32), (np.arange(len(leaf_sizes)) // n_leaves).astype(np.int32)
+    leaves[np.arange(n) if order is None else order] = np.repeat(np.arange(len(leaf_sizes)), leaf_sizes)
+    masses, costs = (np.bincount(cell_of[leaves], of_row) for of_row in (mass, mass * distances))
     chosen, factors = np.empty(size + 1, np.int64), np.empty(size + 1)
     n_chosen = sampling.choose(
-        order, leaves, cell_of, mass, masses, costs, size, offset, distances.copy(), np.empty(n), chosen, factors
+        leaves, cell_of, mass, masses, costs, distances, size, offset, np.empty(n), chosen, factors
     )
     assert_array_equal(np.diff(chosen[:n_chosen]) > 0, True)
     of_all = np.zeros(n)
@@ -66,16 +63,19 @@ def chosen_by(mass, distances, sizes, size, offset, order=None):
     return of_all
 
 
-@given(st.integers(0, 2**32 - 1), st.lists(st.integers(1, 12), min_size=1, max_size=6), st.booleans())
-def test_factors_match_the_definition(seed, sizes, heavy):
+@given(
+    st.integers(0, 2**32 - 1), st.lists(st.integers(1, 12), min_size=1, max_size=6), st.integers(1, 3), st.booleans()
+)
+def test_factors_match_the_definition(seed, sizes, n_leaves, heavy):
     rng = np.random.default_rng(seed)
     n = sum(sizes)
     mass = rng.integers(1, 4, n) * (1000.0 if heavy else 1.0) ** (rng.random(n) < 0.1)
     distances = rng.exponential(size=n) * (rng.random(n) < 0.8)
     order, offset, size = rng.permutation(n), rng.random(), int(rng.integers(1, n + 1))
-    cells = [part.tolist() for part in np.split(order, np.cumsum(sizes)[:-1])]
+    leaves = [sorted(part.tolist()) for part in np.split(order, np.cumsum(sizes)[:-1])]
+    cells = [list(chain(*leaves[i : i + n_leaves])) for i in range(0, len(leaves), n_leaves)]
     expected = naive.coreset_factors(mass.tolist(), distances.tolist(), cells, size, offset)
-    found = chosen_by(mass, distances, sizes, size, offset, order)
+    found = chosen_by(mass, distances, sizes, size, offset, order, n_leaves)
     assert_allclose(found, [float(expected.get(i, 0.0)) for i in range(n)], rtol=1e-9)
 
 

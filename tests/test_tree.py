@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import naive
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -22,19 +23,36 @@ class Tree:
     firsts: np.ndarray
     leaf_of: np.ndarray
     cell_of: np.ndarray
-    n_cells: int
+    means: np.ndarray
     order: np.ndarray
     mass: np.ndarray
 
+    @property
+    def n_cells(self):
+        return len(self.means)
+
+    def placed(self, rows, mass=None, n_space=None, ranges=None):
+        """Leaves and distances of rows, masses and costs of cells."""
+        n_space, mass = rows.shape[1] if n_space is None else n_space, np.ones(len(rows)) if mass is None else mass
+        leaves, distances, ranges = (
+            np.full(len(rows), -1, np.int32),
+            np.full(len(rows), np.nan),
+            ranges or [(0, len(rows))],
+        )
+        made = (self.features, self.thresholds, self.firsts, self.leaf_of, self.cell_of, self.means)
+        sums = sum(tree.place(rows, mass, n_space, *made, leaves, *r) for r in ranges)
+        means = self.means[:, :n_space] + sums[:, :-1] / np.maximum(sums[:, -1:], 1e-300)
+        costs = sum(tree.measure(rows, mass, n_space, leaves, self.cell_of, means, distances, *r) for r in ranges)
+        return leaves, distances, sums[:, -1], costs
+
     def leaves(self, rows):
         """Leaf of each row."""
-        leaves = np.full(len(rows), -1, np.int32)
-        tree.descend(rows, self.features, self.thresholds, self.firsts, self.leaf_of, leaves, 0, len(rows))
-        return leaves
+        return self.placed(rows)[0]
 
     def cells(self, rows):
-        """Cell of each row."""
-        return self.cell_of[self.leaves(rows)]
+        """Cell of each row, from left to right."""
+        first_leaves = [int(np.argmax(self.cell_of == c)) for c in range(self.n_cells)]
+        return np.argsort(np.argsort(first_leaves))[self.cell_of[self.leaves(rows)]]
 
 
 def grown(rows, used=None, mass=None, max_cells=4):
@@ -44,29 +62,18 @@ def grown(rows, used=None, mass=None, max_cells=4):
     m = len(order)
     features, thresholds, firsts = np.empty(2 * m, np.uint64), np.empty(2 * m, np.float64), np.empty(2 * m, np.uint64)
     leaf_of, cell_of = np.full(2 * m, -1, np.int32), np.empty(m, np.int32)
-    some = rows[order]  # a copy: it is sorted by leaf, like the order
-    n_leaves, n_cells = tree.grow_tree(some, mass, order, max_cells, features, thresholds, firsts, leaf_of, cell_of)
+    some, means = rows[order], np.empty((max_cells, rows.shape[1]))  # a copy: it is sorted by leaf, like the order
+    made = features, thresholds, firsts, leaf_of, cell_of
+    n_leaves, n_cells = tree.grow_tree(some, mass, order, max_cells, *made, means)
     assert_array_equal(some, rows[order])
-    return Tree(features, thresholds, firsts, leaf_of, cell_of[:n_leaves], n_cells, order, mass)
-
-
-def sorted_by_leaf(made, leaves, used):
-    """Order of the used rows, and offsets of the cells in it."""
-    cell_offsets, order, mass = (
-        np.empty(made.n_cells + 1, np.int64),
-        np.empty(len(used), np.int64),
-        np.zeros(len(leaves)),
-    )
-    mass[used] = 1.0
-    tree.sort_by_leaf(leaves, mass, made.cell_of, cell_offsets, order)
-    return order, cell_offsets
+    return Tree(features, thresholds, firsts, leaf_of, cell_of[:n_leaves], means[:n_cells], order, mass)
 
 
 @st.composite
 def rows_and_used(draw):
-    """Rows of float32, numbers of those to grow a tree over, and masses of these."""
+    """Rows, numbers of those to grow a tree over, and masses of these."""
     d = draw(st.integers(1, 3))
-    rows = np.array(draw(st.lists(points(d), min_size=1, max_size=30)), np.float64)
+    rows = np.array(draw(st.lists(points(d), min_size=1, max_size=30)), draw(st.sampled_from([np.float32, np.float64])))
     used = draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, unique=True))
     mass = draw(st.lists(st.integers(1, 5), min_size=len(used), max_size=len(used)))
     return rows, used, mass
@@ -101,7 +108,7 @@ def test_rows_stand_in_the_order_of_the_leaves_they_descend_to(data, max_cells):
     leaves = made.leaves(rows)
     assert (np.diff(leaves[made.order]) >= 0).all()
     assert_array_equal(np.unique(leaves[made.order]), np.arange(len(made.cell_of)))  # no leaf is empty
-    assert (np.diff(made.cell_of) >= 0).all()
+    assert np.count_nonzero(np.diff(made.cell_of)) == made.n_cells - 1  # leaves of a cell are neighbors
 
 
 @given(rows_and_used(), some_cells)
@@ -160,59 +167,48 @@ def test_each_row_goes_down_by_itself():
 def test_ranges_of_rows_are_left_alone_by_others():
     rows = np.random.default_rng(3).normal(size=(50, 2)).astype(np.float64)
     made = grown(rows)
-    leaves = np.full(50, -1, np.int32)
-    tree.descend(rows, made.features, made.thresholds, made.firsts, made.leaf_of, leaves, 13, 36)
+    leaves, distances, masses, _ = made.placed(rows, ranges=[(13, 36)])
     assert_array_equal(leaves[13:36], made.leaves(rows)[13:36])
-    assert (leaves[:13] == -1).all()
-    assert (leaves[36:] == -1).all()
-
-
-@given(rows_and_used(), some_cells, st.data())
-def test_each_used_row_is_in_one_cell_and_cells_are_ranges_of_the_order(data, max_cells, more):
-    rows, some, mass = data
-    made = grown(rows, some, mass, max_cells)
-    used = sorted({*some, *more.draw(st.lists(st.integers(0, len(rows) - 1)))})
-    leaves = made.leaves(rows)
-    order, cell_offsets = sorted_by_leaf(made, leaves, used)
-    assert sorted(order.tolist()) == used
-    assert (np.diff(leaves[order]) >= 0).all()
-    assert (cell_offsets[0], cell_offsets[-1]) == (0, len(used))
-    for c in range(made.n_cells):
-        assert_array_equal(made.cell_of[leaves[order[cell_offsets[c] : cell_offsets[c + 1]]]], c)
+    assert not np.isnan(distances[13:36]).any()
+    assert (np.r_[leaves[:13], leaves[36:]] == -1).all()
+    assert np.isnan(np.r_[distances[:13], distances[36:]]).all()
+    assert masses.sum() == 23
 
 
 # -- measuring --------------------------------------------------------------------------------------------------------
 
 
-def measured(rows, mass, n_space, leaves, cell_of, n_cells, n_pieces=1):
-    """Distances of rows to the means of their cells, masses and costs of the cells, summed over pieces."""
-    borders = np.linspace(0, len(rows), n_pieces + 1).astype(int)
-    origins = np.array([rows[cell_of[leaves] == c][0] for c in range(n_cells)])
-    ranges = list(pairwise(borders))
-    sums = sum(tree.sum_cells(rows, mass, n_space, leaves, cell_of, origins, a, b) for a, b in ranges)
-    means, distances = origins[:, :n_space] + sums[:, :-1] / sums[:, -1:], np.full(len(rows), np.nan)
-    costs = sum(tree.measure(rows, mass, n_space, leaves, cell_of, means, distances, a, b) for a, b in ranges)
-    return distances, sums[:, -1], costs
-
-
 @given(rows_and_used(), some_cells, st.booleans(), st.integers(1, 3))
 def test_distances_and_costs_of_cells_match_the_definition(data, max_cells, has_spreads, n_pieces):
     rows, used, mass = data
-    made = grown(rows, used, mass, max_cells)
-    leaves = made.leaves(rows)
-    order, cell_offsets = sorted_by_leaf(made, leaves, used)
+    made = grown(rows, used[::2], mass[::2], max_cells)  # means of the tree are not those of the cells
     n_space = rows.shape[1] - has_spreads
     masses = np.zeros(len(rows))
     masses[used] = mass
-    distances, sums, costs = measured(rows, masses, n_space, leaves, made.cell_of, made.n_cells, n_pieces)
-    cells = [order[cell_offsets[c] : cell_offsets[c + 1]].tolist() for c in range(made.n_cells)]
+    ranges = list(pairwise(np.linspace(0, len(rows), n_pieces + 1).astype(int)))
+    leaves, distances, *sums = made.placed(rows, masses, n_space, ranges)
+    cells = [[i for i in used if made.cell_of[leaves[i]] == c] for c in range(made.n_cells)]
     expected, by_cell = naive.cell_costs(rows.tolist(), masses.tolist(), cells, n_space)
-    assert_allclose(distances[order], [expected[i] for i in order], rtol=1e-9, atol=1e-9)
-    assert_allclose(np.stack([sums, costs], axis=1), by_cell, rtol=1e-9, atol=1e-9)
+    assert_allclose(distances[used], [expected[i] for i in used], rtol=1e-9, atol=1e-9)
+    assert_allclose(np.stack(sums, axis=1), by_cell, rtol=1e-9, atol=1e-9)
 
 
-def test_far_from_the_origin_distances_are_the_same():
-    rows = np.round(np.random.default_rng(4).normal(size=(40, 2)) * 16).astype(np.float64) / 16
-    leaves, cell_of = np.zeros(40, np.int32), np.zeros(1, np.int32)
-    found = [measured(rows + np.float64(shift), np.ones(40), 2, leaves, cell_of, 1)[0] for shift in (0.0, 2.0**19)]
+@given(rows_and_used(), some_cells)
+def test_means_are_those_of_the_rows_of_the_tree(data, max_cells):
+    rows, used, mass = data
+    made = grown(rows, used, mass, max_cells)
+    cells = made.cell_of[made.leaves(rows)[used]]
+    expected = [
+        np.average(rows[used][cells == c], axis=0, weights=np.array(mass)[cells == c]) for c in range(made.n_cells)
+    ]
+    assert_allclose(made.means, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_far_from_the_origin_distances_are_the_same(dtype):
+    rows = np.round(np.random.default_rng(4).normal(size=(40, 2)) * 16) / 16
+    found = []
+    for shift in (0.0, 2.0**19):
+        moved = (rows + shift).astype(dtype)
+        found.append(grown(moved, max_cells=3).placed(moved)[1])
     assert_allclose(found[1], found[0], rtol=1e-9)

@@ -160,8 +160,8 @@ def cells():
     X = _clustered(400, 2)
     nodes = probi.Nodes.from_points(X)
     rng = np.random.default_rng(0)
-    rows, _ = importance._rows([nodes])
-    leaves, cell_of_leaf, *_ = importance._cells(rows, nodes.mass, len(X), 64, 8, rng)
+    rows, n_columns = importance._rows([nodes])
+    leaves, cell_of_leaf, *_ = importance._cells(rows, nodes.mass, n_columns, 64, 8, rng)
     cell_of = cell_of_leaf[leaves]
     chosen = importance.reduce([nodes], 64, 2, np.random.default_rng(0))
     made, (left, right) = figure(5.8, 2.9, columns=2, sharex=True, sharey=True)

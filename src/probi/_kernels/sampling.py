@@ -4,6 +4,10 @@ import numpy as np
 
 from probi._kernels._compile import kernel, part
 
+# A probability of 1, as an integer: sums of millions stay in range, and rows that are too unlikely to count stand for
+# less than a pick in all.
+UNIT = 2.0**36
+
 
 @part
 def cap(scores, size):
@@ -41,8 +45,9 @@ def draw_once(mass, size, uniforms, drawn, times):
     limit, n_certain, total = cap(mass, size)
     n_draws = size - n_certain if total > 0.0 else 0
     heavy = 0.0
-    for row in range(mass.shape[0]):
-        heavy += mass[row] if mass[row] >= limit else 0.0
+    if n_certain > 0:
+        for row in range(mass.shape[0]):
+            heavy += mass[row] if mass[row] >= limit else 0.0
     per_mass = n_draws / total if n_draws > 0 else 0.0
     per_heavy_mass = per_mass * min(1.0, n_draws / max(heavy * per_mass, 1.0))
     passed, draw, n = 0.0, 0, 0
@@ -62,18 +67,18 @@ def draw_once(mass, size, uniforms, drawn, times):
 
 
 @kernel
-def choose(order, leaves, cell_of, mass, masses, costs, size, offset, distances, scores, chosen, factors):
+def choose(leaves, cell_of, mass, masses, costs, distances, size, offset, scores, chosen, factors):
     """Choose ``size`` rows by importance, so that each cell keeps its mass.
 
     The importance of a row is a sum of three shares: of the total cost, of the mass of its cell and of the cost of its
     cell. Rows that would be chosen more than once are certain; of the others a systematic sample is drawn along the
-    order. Certain rows stand for themselves, the picked ones for the rest of their cell; if none was picked, the
+    leaves. Certain rows stand for themselves, the picked ones for the rest of their cell; if none was picked, the
     certain ones share it.
 
-    IN   order (n_used,): rows with mass, sorted by leaf; leaves, mass (n,), cell_of (n_leaves,); masses and costs
-         (n_cells,), as distances (n,) from ``measure``; offset in [0, 1)
-    INOUT distances: overwritten, as is scores (n,)
+    IN   leaves, mass, distances (n,), cell_of (n_leaves,), masses, costs (n_cells,): as from ``tree.place`` and
+         ``tree.measure``; offset in [0, 1)
     OUT  chosen (size + 1,): the chosen rows, ascending; factors (size + 1,): what their weights are multiplied by
+         scores (n,): overwritten
     RETURN how many are chosen
     """
     whole, n_cells = 0.0, masses.shape[0]
@@ -88,21 +93,20 @@ def choose(order, leaves, cell_of, mass, masses, costs, size, offset, distances,
     for row in range(mass.shape[0]):
         cell = np.uint64(cell_of[np.uint64(leaves[row])])
         scores[row] = mass[row] * (by_mass[cell] + by_cost[cell] * distances[row])
-        distances[row] = 0.0
     limit, n_certain, total = cap(scores, size)
-    if total > 0.0:
-        systematic_sample(order, scores, limit, total, size - n_certain, offset, distances)
-    n = 0
-    for row in range(mass.shape[0]):
-        cell, is_certain = np.uint64(cell_of[np.uint64(leaves[row])]), scores[row] >= limit
-        # The rest is summed separately: as a difference it would vanish next to one huge mass.
-        certain[cell] += mass[row] if is_certain else 0.0
-        rest[cell] += 0.0 if is_certain else mass[row]
-        picked[cell] += mass[row] * distances[row]
-        chosen[n], factors[n] = row, distances[row]
-        n += is_certain or distances[row] > 0.0
+    n = _certain_and_picked(leaves, cell_of.shape[0], scores, limit, total, size - n_certain, offset, chosen, factors)
+    if n_certain > 0:
+        for row in range(mass.shape[0]):
+            cell = np.uint64(cell_of[np.uint64(leaves[row])])
+            # The rest is summed separately: as a difference it would vanish next to one huge mass.
+            certain[cell] += mass[row] if scores[row] >= limit else 0.0
+            rest[cell] += 0.0 if scores[row] >= limit else mass[row]
+    else:
+        rest[:] = masses
     for i in range(n):
-        cell = np.uint64(cell_of[np.uint64(leaves[chosen[i]])])
+        picked[cell_of[leaves[chosen[i]]]] += mass[chosen[i]] * factors[i]
+    for i in range(n):
+        cell = cell_of[leaves[chosen[i]]]
         if factors[i] > 0.0:
             factors[i] *= rest[cell] / picked[cell]
         else:
@@ -111,28 +115,39 @@ def choose(order, leaves, cell_of, mass, masses, costs, size, offset, distances,
 
 
 @part
-def systematic_sample(order, scores, limit, total, n_picks, offset, picks):
-    """Systematic sampling: pick where the running sum of inclusion probabilities passes offset, offset + 1, ...
+def _certain_and_picked(leaves, n_leaves, scores, limit, total, n_picks, offset, chosen, factors):
+    """Rows that are certain, and a systematic sample of the others along the leaves.
 
-    IN   order (n_used,); scores (n,) below the limit (others are left out) with sum ``total``: probabilities times
-         total / n_picks
-    INOUT picks (n,): zeros, then reciprocal probabilities of exactly n_picks of them
+    A row is picked where the running sum of inclusion probabilities passes offset, offset + 1, ... The sum runs along
+    the leaves, and inside them along the rows. Rows are read in their own order, with a running sum for each leaf.
+    Sums are of integers: a leaf ends exactly where the next one begins.
+
+    IN   scores (n,): those of at least ``limit`` are certain; the others have the sum ``total``, and probabilities of
+         score times n_picks / total
+    OUT  chosen: rows, ascending; factors: reciprocal probabilities of n_picks of them, 0 for those that are certain
+    RETURN number of rows
     """
-    step = total / n_picks
-    passed, n_picked, following = 0.0, 0, offset * step
-    for i in range(order.shape[0]):
-        row = np.uint64(order[i])
-        if scores[row] < limit:
-            passed += scores[row]
-            if passed > following and n_picked < n_picks:
-                picks[row] = step / scores[row]
-                n_picked += 1
-                following = (offset + n_picked) * step
-    i = 0
-    while n_picked < n_picks and i < order.shape[0]:
-        # Rounding may miss the last pick.
-        row = np.uint64(order[i])
-        if 0.0 < scores[row] < limit and picks[row] == 0.0:
-            picks[row] = step / scores[row]
-            n_picked += 1
-        i += 1
+    probability = n_picks / total if total > 0.0 else 0.0
+    per_score = UNIT * probability
+    sums, following = np.zeros(n_leaves + 1, np.int64), np.zeros(n_leaves, np.int64)
+    for row in range(scores.shape[0]):
+        leaf = np.uint64(leaves[row])
+        sums[leaf + np.uint64(1)] += np.int64(scores[row] * per_score) if scores[row] < limit else 0
+    for i in range(n_leaves):
+        sums[i + 1] += sums[i]
+    step = sums[n_leaves] // n_picks if n_picks > 0 else 0
+    # What is left by the division comes first, so that exactly n_picks steps are passed.
+    first = sums[n_leaves] - n_picks * step + np.int64(offset * step)
+    for i in range(n_leaves):
+        n_before = (sums[i] - first + step - 1) // step if step > 0 and sums[i] > first else 0
+        following[i] = first + n_before * step if step > 0 else np.iinfo(np.int64).max
+    n = 0
+    for row in range(scores.shape[0]):
+        leaf, score = np.uint64(leaves[row]), scores[row]
+        is_certain = score >= limit
+        sums[leaf] += 0 if is_certain else np.int64(score * per_score)
+        is_picked = sums[leaf] > following[leaf]
+        following[leaf] += step if is_picked else 0
+        chosen[n], factors[n] = row, 1.0 / (probability * score) if is_picked else 0.0
+        n += is_certain or is_picked
+    return n

@@ -138,7 +138,7 @@ def thin(given, chosen, uniforms, first_uniforms, n_candidates, bounded, kept, s
                 flat[j, f] = (np.float64(points[first + rows[j], f]) - middle[0, f]) / widest
         grow(
             flat[:m], importance[:m], order[:m], 1, tree.features[: 2 * m], tree.thresholds[: 2 * m],
-            tree.firsts[: 2 * m], tree.leaf_of[: 2 * m], cell_of[:m],
+            tree.firsts[: 2 * m], tree.leaf_of[: 2 * m], cell_of[:m], following.reshape(1, d),
         )  # fmt: skip
         for j in range(m):
             importance[j] = radii[rows[j]]

@@ -13,27 +13,29 @@ BLOCK, STEPS = 128, 4
 # Rows per leaf at which the tree stops growing; with two, half of the leaves hold one.
 LEAF = 2
 
+# To swap two rows of up to this many columns takes less time than a branch that is guessed wrong.
+NARROW = 16
+
 # Rows that decide along which feature a cell is cut further: only the order depends on it.
 N_SURVEYED = 32
 
 
 @kernel
-def make_rows(medians, spreads, base, scale, rows, start, stop):
-    """Rows to cut: medians relative to ``base`` and scaled, followed by the spread if rows are wider.
+def lifted_rows(medians, spreads, rows, start, stop):
+    """Rows to cut: medians followed by the spread.
 
-    OUT  rows (n, d) or (n, d + 1), start:stop overwritten
+    OUT  rows (n, d + 1), start:stop overwritten
     """
     d = medians.shape[1]
     for row in range(start, stop):
         for f in range(d):
-            rows[row, f] = (np.float64(medians[row, f]) - base[f]) * scale
-        if rows.shape[1] > d:
-            rows[row, d] = spreads[row] * scale
+            rows[row, f] = medians[row, f]
+        rows[row, d] = spreads[row]
 
 
 @kernel
-def project_rows(medians, spreads, base, scale, columns, factors, n_columns, rows, start, stop):
-    """As ``make_rows``, but with each feature added to a few columns.
+def projected_rows(medians, spreads, base, columns, factors, n_columns, rows, start, stop):
+    """Rows to cut: medians relative to ``base``, each feature added to a few columns, and the spread if rows are wider.
 
     IN   columns, factors (d, n_copies): of each feature, the columns and what it is multiplied by
     OUT  rows (n, n_columns), or one more for the spread, start:stop overwritten
@@ -42,15 +44,15 @@ def project_rows(medians, spreads, base, scale, columns, factors, n_columns, row
         for c in range(rows.shape[1]):
             rows[row, c] = 0.0
         for f in range(medians.shape[1]):
-            x = (np.float64(medians[row, f]) - base[f]) * scale
+            x = np.float64(medians[row, f]) - base[f]
             for j in range(columns.shape[1]):
                 rows[row, columns[f, j]] += factors[f, j] * x
         if rows.shape[1] > n_columns:
-            rows[row, n_columns] = spreads[row] * scale
+            rows[row, n_columns] = spreads[row]
 
 
 @part
-def grow(rows, mass, order, max_cells, features, thresholds, firsts, leaf_of, cell_of):
+def grow(rows, mass, order, max_cells, features, thresholds, firsts, leaf_of, cell_of, means):
     """Grow a tree over some rows: first cells, always cutting the one with the largest cost, then leaves inside them.
 
     The cost of a cell is taken as its mass times the root of its mean squared distance to its mean, an upper bound of
@@ -62,6 +64,7 @@ def grow(rows, mass, order, max_cells, features, thresholds, firsts, leaf_of, ce
     OUT  features, thresholds, firsts (2 m,): rows of a tree node with a value of at most the threshold go to its first
          child, the others to the next one; a leaf is its own first child and has an infinite threshold.
          leaf_of (2 m,): number of a leaf, from left to right; cell_of (m,): cell of each leaf
+         means (max_cells, d): of each cell
     RETURN numbers of leaves and of cells
     """
     d, m = rows.shape[1], order.shape[0]
@@ -71,7 +74,7 @@ def grow(rows, mass, order, max_cells, features, thresholds, firsts, leaf_of, ce
     starts[0], stops[0], cells[0] = 0, m, 0
     for node in range(2 * m):
         features[node], thresholds[node], firsts[node] = 0, np.inf, node
-    costs[0], widest[0] = _survey(rows, mass, sums, squares, 0, m, 1)
+    costs[0], widest[0] = _survey(rows, mass, means[0], squares, 0, m, 1)
     n_nodes, n_cells = 1, 1
     while n_cells < max_cells:
         worst = 0
@@ -88,12 +91,9 @@ def grow(rows, mass, order, max_cells, features, thresholds, firsts, leaf_of, ce
         features[node], thresholds[node], firsts[node] = widest[worst], threshold, n_nodes
         cells[worst], cells[n_cells] = n_nodes, n_nodes + 1
         for c in (worst, n_cells):
-            costs[c], widest[c] = _survey(rows, mass, sums, squares, starts[cells[c]], stops[cells[c]], 1)
+            costs[c], widest[c] = _survey(rows, mass, means[c], squares, starts[cells[c]], stops[cells[c]], 1)
         n_nodes += 2
         n_cells += 1
-    is_cell = np.zeros(2 * m, np.bool_)
-    for c in range(n_cells):
-        is_cell[cells[c]] = True
     for c in range(n_cells):
         # Children come after their parent, so one pass in order meets every node.
         n_before = n_nodes
@@ -108,7 +108,7 @@ def grow(rows, mass, order, max_cells, features, thresholds, firsts, leaf_of, ce
                     features[node], thresholds[node], firsts[node] = feature, threshold, n_nodes
                     n_nodes += 2
             node = max(node + 1, n_before)
-    return _number_leaves(firsts, is_cell, leaf_of, cell_of)
+    return _number_leaves(firsts, cells[:n_cells], leaf_of, cell_of), n_cells
 
 
 # By itself; thinning calls it for each node.
@@ -130,13 +130,13 @@ def _survey(rows, mass, sums, squares, start, stop, step):
         total += weight
         for f in range(d):
             # Relative to one of them: far from the origin squares would lose the differences.
-            difference = row[f] - first[f]
+            difference = np.float64(row[f]) - np.float64(first[f])
             sums[f] += weight * difference
             squares[f] += weight * difference * difference
     widest, whole = 0, 0.0
     for f in range(d):
         squares[f] = max(0.0, squares[f] - sums[f] * sums[f] / total)
-        sums[f] = first[f] + sums[f] / total
+        sums[f] = np.float64(first[f]) + sums[f] / total
         whole += squares[f]
         if squares[f] > squares[widest]:
             widest = f
@@ -149,10 +149,10 @@ def _farthest_apart(rows, mass, bins, feature, start, stop):
 
     It lies halfway between them: a row that descends later and lies in the gap goes to the nearer one.
     """
-    low, high = rows[start, feature], rows[start, feature]
+    low = high = np.float64(rows[start, feature])
     for i in range(start, stop):
-        low = min(low, rows[i, feature])
-        high = max(high, rows[i, feature])
+        low = min(low, np.float64(rows[i, feature]))
+        high = max(high, np.float64(rows[i, feature]))
     for b in range(N_BINS):
         bins[0, b] = 0.0
         bins[1, b] = 0.0
@@ -160,11 +160,11 @@ def _farthest_apart(rows, mass, bins, feature, start, stop):
     scale = N_BINS / max(high - low, 1e-300)
     weight, moment = 0.0, 0.0
     for i in range(start, stop):
-        above = rows[i, feature] - low
+        above = np.float64(rows[i, feature]) - low
         b = min(N_BINS - 1, int(above * scale))
         bins[0, b] += mass[i]
         bins[1, b] += mass[i] * above
-        bins[2, b] = max(bins[2, b], rows[i, feature])
+        bins[2, b] = max(bins[2, b], np.float64(rows[i, feature]))
         weight += mass[i]
         moment += mass[i] * above
     best, threshold, top = -1.0, low, low
@@ -181,7 +181,7 @@ def _farthest_apart(rows, mass, bins, feature, start, stop):
     following = high
     for i in range(start, stop):
         if rows[i, feature] > threshold:
-            following = min(following, rows[i, feature])
+            following = min(following, np.float64(rows[i, feature]))
     middle = 0.5 * threshold + 0.5 * following
     return middle if middle < following else threshold
 
@@ -189,14 +189,15 @@ def _farthest_apart(rows, mass, bins, feature, start, stop):
 @part
 def _cut(rows, mass, order, feature, threshold, node, new, starts, stops):
     """Sort the rows of a tree node into two new ones, by value; False if one of them would be empty."""
-    i = starts[node]
-    # Rows are swapped whether they have to or not: no branch to guess wrong.
+    i, narrow = starts[node], rows.shape[1] <= NARROW
     for j in range(starts[node], stops[node]):
         below = rows[j, feature] <= threshold
-        for f in range(rows.shape[1]):
-            rows[i, f], rows[j, f] = rows[j, f], rows[i, f]
-        order[i], order[j] = order[j], order[i]
-        mass[i], mass[j] = mass[j], mass[i]
+        # Narrow rows are swapped whether they have to or not: no branch to guess wrong.
+        if narrow or (below and i < j):
+            for f in range(rows.shape[1]):
+                rows[i, f], rows[j, f] = rows[j, f], rows[i, f]
+            order[i], order[j] = order[j], order[i]
+            mass[i], mass[j] = mass[j], mass[i]
         i += below
     starts[new], stops[new] = starts[node], i
     starts[new + 1], stops[new + 1] = i, stops[node]
@@ -204,17 +205,18 @@ def _cut(rows, mass, order, feature, threshold, node, new, starts, stops):
 
 
 @part
-def _number_leaves(firsts, is_cell, leaf_of, cell_of):
-    """Number leaves and cells from left to right."""
-    waiting = np.empty(firsts.shape[0], np.int64)
+def _number_leaves(firsts, cells, leaf_of, cell_of):
+    """Number leaves from left to right; return how many there are."""
+    cell_at, waiting = np.full(firsts.shape[0], -1, np.int32), np.empty(firsts.shape[0], np.int64)
+    for c in range(cells.shape[0]):
+        cell_at[cells[c]] = c
     waiting[0] = 0
-    n_waiting, n_leaves, cell = 1, 0, -1
+    n_waiting, n_leaves, cell = 1, 0, 0
     while n_waiting > 0:
         n_waiting -= 1
         node = waiting[n_waiting]
         first = np.int64(firsts[node])
-        if is_cell[node]:
-            cell += 1
+        cell = cell_at[node] if cell_at[node] >= 0 else cell
         if first == node:
             leaf_of[node] = n_leaves
             cell_of[n_leaves] = cell
@@ -222,17 +224,22 @@ def _number_leaves(firsts, is_cell, leaf_of, cell_of):
         else:
             waiting[n_waiting], waiting[n_waiting + 1] = first + 1, first
             n_waiting += 2
-    return n_leaves, cell + 1
+    return n_leaves
 
 
 @kernel
-def descend(rows, features, thresholds, firsts, leaf_of, leaves, start, stop):
-    """Leaf of rows start:stop, a block of rows at once: each step waits for memory, and none for a branch.
+def place(rows, mass, n_space, features, thresholds, firsts, leaf_of, cell_of, origins, leaves, start, stop):
+    """Leaf of rows start:stop, and sums over those of each cell.
+
+    A block of rows descends at once: each step waits for memory, and none for a branch.
 
     IN   features, firsts: unsigned, which saves the test for negative indices: 49 -> 18 ns per row in 3-D
-    OUT  leaves (n,)
+         n_space: leading features of the space; origins (n_cells, >= n_space): points to which sums are relative
+    OUT  leaves (n,), start:stop overwritten
+    RETURN (n_cells, n_space + 1): mass times coordinates, and mass
     """
     at, left = np.empty(BLOCK, np.uint64), np.empty(BLOCK, np.uint64)
+    sums = np.zeros((origins.shape[0], n_space + 1))
     for first in range(start, stop, BLOCK):
         n = min(BLOCK, stop - first)
         for i in range(n):
@@ -249,42 +256,11 @@ def descend(rows, features, thresholds, firsts, leaf_of, leaves, start, stop):
                 at[n_left], left[n_left] = node, row
                 n_left += firsts[node] != node
             n = n_left
-
-
-@kernel
-def sort_by_leaf(leaves, mass, cell_of, cell_offsets, order):
-    """Sort the rows that have mass by leaf.
-
-    IN   leaves (n,), mass (n,), cell_of (n_leaves,)
-    OUT  cell_offsets (n_cells + 1,): cell c owns order[cell_offsets[c]:cell_offsets[c + 1]]; order (n_used,)
-    """
-    positions = np.zeros(cell_of.shape[0] + 1, np.int64)
-    for row in range(leaves.shape[0]):
-        positions[np.uint64(leaves[row]) + np.uint64(1)] += mass[row] > 0.0
-    for leaf in range(cell_of.shape[0]):
-        positions[leaf + 1] += positions[leaf]
-        cell_offsets[cell_of[leaf] + 1] = positions[leaf + 1]
-    cell_offsets[0] = 0
-    for row in range(leaves.shape[0]):
-        if mass[row] > 0.0:
-            own = np.uint64(leaves[row])
-            order[np.uint64(positions[own])] = row
-            positions[own] += 1
-
-
-@kernel
-def sum_cells(rows, mass, n_space, leaves, cell_of, origins, start, stop):
-    """Sums over rows start:stop of each cell. Rows are read in their own order, one after the other in memory.
-
-    IN   leaves (n,), cell_of (n_leaves,); origins (n_cells, >= n_space): a row of each cell, to which sums are relative
-    RETURN (n_cells, n_space + 1): mass times coordinates, and mass
-    """
-    sums = np.zeros((origins.shape[0], n_space + 1))
-    for row in range(start, stop):
-        c, weight = np.uint64(cell_of[np.uint64(leaves[row])]), mass[row]
-        for f in range(n_space):
-            sums[c, f] += weight * (rows[row, f] - origins[c, f])
-        sums[c, n_space] += weight
+        for row in range(first, min(first + BLOCK, stop)):
+            c, weight = np.uint64(cell_of[np.uint64(leaves[row])]), mass[row]
+            for f in range(n_space):
+                sums[c, f] += weight * (np.float64(rows[row, f]) - origins[c, f])
+            sums[c, n_space] += weight
     return sums
 
 
@@ -301,10 +277,10 @@ def measure(rows, mass, n_space, leaves, cell_of, means, distances, start, stop)
     for row in range(start, stop):
         c, squared = np.uint64(cell_of[np.uint64(leaves[row])]), 0.0
         for f in range(n_space):
-            difference = rows[row, f] - means[c, f]
+            difference = np.float64(rows[row, f]) - means[c, f]
             squared += difference * difference
         for f in range(n_space, rows.shape[1]):
-            squared += rows[row, f] * rows[row, f]
+            squared += np.float64(rows[row, f]) * np.float64(rows[row, f])
         distances[row] = np.sqrt(squared)
         costs[c] += mass[row] * distances[row]
     return costs

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,10 +10,11 @@ from numpy.typing import NDArray
 from probi import _parallel
 from probi._kernels import sampling, tree
 from probi._parallel import GRAIN
+from probi._types import Array
 from probi.coreset.preset import Preset
 from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import Nodes
-from probi.validation import frozen, largest_magnitude
+from probi.validation import frozen
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -72,16 +74,13 @@ def reduce(parts: Sequence[Nodes], size: int, n_clusters: int, rng: np.random.Ge
         return nodes if n_used == len(nodes) else nodes.take(np.flatnonzero(mass))
     rows, n_columns = _rows(parts)
     n_cells = max(1, min(CELLS_PER_CLUSTER * n_clusters, size // PICKS_PER_CELL))
-    leaves, cell_of, order, origins = _cells(rows, mass, n_used, size, n_cells, rng)
-    cells = leaves, cell_of
-    pieces = _parallel.ranges(len(rows), 1 + GRAIN // rows.shape[1])
-    sums = _sum(_parallel.run(tree.sum_cells, pieces, rows, mass, n_columns, *cells, origins))
-    means = origins[:, :n_columns] + sums[:, :-1] / sums[:, -1:]
+    leaves, cell_of, means, masses = _cells(rows, mass, n_columns, size, n_cells, rng)
     distances, scores = _parallel.scratch("distances", mass.shape), _parallel.scratch("scores", mass.shape)
-    costs = _sum(_parallel.run(tree.measure, pieces, rows, mass, n_columns, *cells, means, distances))
+    pieces = _parallel.ranges(len(rows), ROWS_PER_TASK)
+    costs = _sum(_parallel.run(tree.measure, pieces, rows, mass, n_columns, leaves, cell_of, means, distances))
     chosen, factors = np.empty(size + 1, np.int64), np.empty(size + 1)
     n_chosen = sampling.choose(
-        order, *cells, mass, sums[:, -1].copy(), costs, size, rng.random(), distances, scores, chosen, factors
+        leaves, cell_of, mass, masses, costs, distances, size, rng.random(), scores, chosen, factors
     )
     return _take(parts, chosen[:n_chosen], factors[:n_chosen])
 
@@ -101,44 +100,41 @@ def _take(parts: Sequence[Nodes], chosen: Indices, factors: Floats) -> Nodes:
     return taken.with_weights(taken.weights * factors)
 
 
-def _rows(parts: Sequence[Nodes]) -> tuple[Floats, int]:
-    """Nodes as rows, relative to a typical location and scaled to at most 1, so that no scale or shift matters.
+def _rows(parts: Sequence[Nodes]) -> tuple[Array, int]:
+    """Nodes as rows, and the number of leading columns that are coordinates.
 
-    Also the number of leading columns that are coordinates. Nodes with many features are projected at random to fewer:
-    distances change little, and rows take less memory than the nodes.
-
-    Not float32, although they only decide inclusion probabilities: of two groups 10^9 times as far apart as each is
-    wide, one would lose all structure.
+    Plain points are rows as they are. Other nodes are medians followed by spreads. Nodes with many features are
+    projected at random to fewer: distances change little, and rows take less memory than the nodes. They are float64:
+    in float32, of two groups 10^9 times as far apart as each is wide, one would lose all structure.
     """
+    d, certain = parts[0].n_features, all(part.is_certain for part in parts)
+    if certain and d <= WIDE:
+        return (parts[0].points if len(parts) == 1 else frozen(np.concatenate([part.points for part in parts]))), d
     statistics = [certified_medians(part, SPREAD_TOL) for part in parts]
-    offsets, d = np.cumsum([0] + [len(part) for part in parts]), parts[0].n_features
-    n = int(offsets[-1])
-    step = 1 + n // N_TYPICAL
-    typical = [
-        medians[-start % step :: step] for (medians, _, _), start in zip(statistics, offsets, strict=False)
-    ]  # every step-th node of all parts
-    base = np.median(np.concatenate(typical).astype(np.float64), axis=0)
-    tasks = [(i, a, b) for i, part in enumerate(parts) for a, b in _parallel.ranges(len(part), 1 + GRAIN // d)]
-    pieces = _parallel.ranges(len(tasks), 1)
+    offsets = np.cumsum([0] + [len(part) for part in parts])
     n_columns = d if d <= WIDE else N_PROJECTED
-    width = n_columns if all(part.is_certain for part in parts) else n_columns + 1
-    largest = max(largest_magnitude(medians) for medians, _, _ in statistics) + float(np.abs(base).max())
-    if width > n_columns:
-        largest = max(largest, *(float(spreads.max()) for _, spreads, _ in statistics if len(spreads)))
-    # A power of two: scaled data gives scaled rows, to the bit.
-    scale = 2.0 ** -np.frexp(largest)[1] if largest > 0.0 else 1.0
-    rows: Floats = _parallel.scratch("rows", (n, width))
+    rows: Floats = _parallel.scratch("rows", (int(offsets[-1]), n_columns if certain else n_columns + 1))
+    tasks = [(i, a, b) for i, part in enumerate(parts) for a, b in _parallel.ranges(len(part), 1 + GRAIN // d)]
+    base = _typical(statistics, offsets) if d > WIDE else None
 
     def fill(start: int, stop: int) -> None:
         for i, a, b in tasks[start:stop]:
             (medians, spreads, _), of_part = statistics[i], rows[offsets[i] : offsets[i + 1]]
-            if d <= WIDE:
-                tree.make_rows(medians, spreads, base, scale, of_part, a, b)
+            if base is None:
+                tree.lifted_rows(medians, spreads, of_part, a, b)
             else:
-                tree.project_rows(medians, spreads, base, scale, *_projection(d), n_columns, of_part, a, b)
+                tree.projected_rows(medians, spreads, base, *_projection(d), n_columns, of_part, a, b)
 
-    _parallel.run(fill, pieces)
-    return rows, n_columns
+    _parallel.run(fill, _parallel.ranges(len(tasks), 1))
+    return frozen(rows), n_columns
+
+
+def _typical(statistics: list[tuple[Array, Floats, Floats]], offsets: Indices) -> Floats:
+    """The median of each coordinate, over every step-th node."""
+    step = 1 + int(offsets[-1]) // N_TYPICAL
+    some = [medians[-start % step :: step] for (medians, _, _), start in zip(statistics, offsets, strict=False)]
+    typical: Floats = np.median(np.concatenate(some).astype(np.float64), axis=0)
+    return typical
 
 
 @lru_cache(maxsize=4)
@@ -155,25 +151,41 @@ def _projection(n_features: int) -> tuple[NDArray[np.int64], Floats]:
 
 
 def _cells(
-    rows: Floats, mass: Floats, n_used: int, sample_size: int, max_cells: int, rng: np.random.Generator
-) -> tuple[Leaves, Leaves, Indices, Floats]:
-    """Leaf of each row, cell of each leaf, order of the used rows in which neighbors are close, a row of each cell.
+    rows: Array, mass: Floats, n_columns: int, sample_size: int, max_cells: int, rng: np.random.Generator
+) -> tuple[Leaves, Leaves, Floats, Floats]:
+    """Leaf of each row, cell of each leaf, mean and mass of each cell."""
+    grown = _grow(rows, mass, sample_size, max_cells, rng)
+    leaves = _parallel.scratch("leaves", mass.shape, np.int32)
+    pieces = _parallel.ranges(len(rows), ROWS_PER_TASK)
+    sums = _sum(_parallel.run(tree.place, pieces, rows, mass, n_columns, *grown, leaves))
+    masses = sums[:, -1].copy()
+    return leaves, grown.cell_of, grown.means[:, :n_columns] + sums[:, :-1] / masses[:, None], masses
 
-    The tree is grown over a sample of the rows, drawn by mass but each at most once, so that a huge mass does not fill
-    it. All rows descend the tree.
+
+class _Tree(NamedTuple):
+    """A tree and its cells, as :func:`probi._kernels.tree.grow` makes them."""
+
+    features: Array
+    thresholds: Floats
+    firsts: Array
+    leaf_of: Leaves
+    cell_of: Leaves
+    means: Floats
+
+
+def _grow(rows: Array, mass: Floats, sample_size: int, max_cells: int, rng: np.random.Generator) -> _Tree:
+    """Tree over a sample of the rows, drawn by mass but each at most once, so that a huge mass does not fill it.
+
+    The means of its cells are those of the sample.
     """
     drawn, times = np.empty(sample_size, np.int64), np.empty(sample_size)
     m = sampling.draw_once(mass, sample_size, rng.random(sample_size), drawn, times)
-    # A copy of the sample: its rows are looked at again and again, and take less of the cache.
-    some, times = rows.take(drawn[:m], axis=0), times[:m]
-    features, thresholds, firsts = np.empty(2 * m, np.uint64), np.empty(2 * m), np.empty(2 * m, np.uint64)
-    leaf_of, cell_of = np.empty(2 * m, np.int32), np.empty(m, np.int32)
-    leaves = _parallel.scratch("leaves", (len(rows),), np.int32)
-    n_leaves, n_cells = tree.grow_tree(
-        some, times, np.arange(m), max_cells, features, thresholds, firsts, leaf_of, cell_of
-    )
-    pieces = _parallel.ranges(len(rows), ROWS_PER_TASK)
-    _parallel.run(tree.descend, pieces, rows, features, thresholds, firsts, leaf_of, leaves)
-    cell_offsets, order = np.empty(n_cells + 1, np.int64), _parallel.scratch("order", (n_used,), np.int64)
-    tree.sort_by_leaf(leaves, mass, cell_of[:n_leaves], cell_offsets, order)
-    return leaves, cell_of[:n_leaves], order, rows.take(order[cell_offsets[:-1]], axis=0)
+    # A copy of the sample: its rows are looked at again and again, and take less of the cache. Shares, not numbers of
+    # draws: the sum of so many of the largest squares would overflow.
+    some, shares = rows.take(drawn[:m], axis=0), times[:m] / sample_size
+    made = _Tree(
+        np.empty(2 * m, np.uint64), np.empty(2 * m), np.empty(2 * m, np.uint64), np.empty(2 * m, np.int32),
+        np.empty(m, np.int32), np.empty((max_cells, rows.shape[1])),
+    )  # fmt: skip
+    n_leaves, n_cells = tree.grow_tree(some, shares, np.arange(m), max_cells, *made)
+    return made._replace(cell_of=made.cell_of[:n_leaves], means=made.means[:n_cells])

@@ -31,6 +31,9 @@ MIN_PIECES = 8
 # Nodes that a thread compares with all centers at a time.
 ROWS_AT_ONCE = 512
 
+# Calls that this is divided into, at most.
+MAX_CALLS = 64
+
 
 def check_centers(centers: ArrayLike, n_features: int) -> Floats:
     """Return centers as a float64 array of shape (k, n_features), or raise."""
@@ -266,9 +269,11 @@ def join_centers(points: Array, centers: Floats, first: int, labels: Labels, nea
     n_groups = len(starts) - 1
     lists = np.tile(np.arange(first, len(centers), dtype=np.int32), (n_groups, 1))
     references = np.tile(np.median(centers, axis=0), (n_groups, 1))
+    # Few calls: one takes as long as the arithmetic of some ten rows.
+    pieces = _parallel.ranges(n_groups, -(-n_groups // MAX_CALLS))
     _parallel.run(
-        join_nearest, [(i, i + 1) for i in range(n_groups)], points, np.arange(len(points)), starts, references, lists,
-        centers, labels, nearest, second,
+        join_nearest, pieces, points, np.arange(len(points)), starts, references, lists, centers, labels, nearest,
+        second,
     )  # fmt: skip
 
 

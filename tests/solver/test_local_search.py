@@ -56,6 +56,13 @@ def check_books(search):
     assert (np.diff(np.sort(search._lists, axis=1), axis=1) > 0).all()
 
 
+@given(st.lists(st.integers(0, 6), max_size=40))
+def test_rows_are_sorted_by_cluster_and_stay_in_order(labels):
+    members, starts = kernels.by_cluster(np.array(labels, np.int32), 7)
+    assert members.tolist() == sorted(range(len(labels)), key=labels.__getitem__)
+    assert starts.tolist() == [sum(label < c for label in labels) for c in range(8)]
+
+
 @given(st.lists(st.floats(0.0, 1e300) | st.just(np.inf), min_size=1, max_size=40))
 def test_two_smallest(values):
     at, smallest, following = two_smallest(np.array(values))
@@ -143,7 +150,7 @@ def test_rounds_go_on_after_momentum_has_raised_the_cost(monkeypatch):
 @given(st.integers(2, 40), st.integers(0, 10**6))
 def test_savings_are_what_a_center_saves_around_it(k, number):
     _, search = random_search(300, k, 2, number)
-    members, starts = local_search._by_cluster(search._labels, k)
+    members, starts = kernels.by_cluster(search._labels, k)
     candidates, saved = np.arange(0, 300, 7), np.empty(43)
     kernels.savings(
         search._rows, search._mass, search._nearest, members, starts, search._labels, search._lists, 1, candidates,

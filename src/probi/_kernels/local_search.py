@@ -9,6 +9,25 @@ from probi._kernels.pull import COST, ON_POINT, RECIPROCAL
 
 
 @kernel
+def by_cluster(labels, k):
+    """Rows sorted by label, and where each label begins; rows of a cluster stay in order.
+
+    IN   labels (n,), all below k
+    RETURN members (n,), starts (k + 1,)
+    """
+    starts, members = np.zeros(k + 1, np.int64), np.empty(labels.shape[0], np.int64)
+    for label in labels:
+        starts[label + 1] += 1
+    for c in range(k):
+        starts[c + 1] += starts[c]
+    places = starts.copy()
+    for row in range(labels.shape[0]):
+        members[places[labels[row]]] = row
+        places[labels[row]] += 1
+    return members, starts
+
+
+@kernel
 def nearest_centers(queries, columns, lists, start, stop):
     """The nearest centers of queries start:stop, by distance; a query that is a center is its own nearest.
 

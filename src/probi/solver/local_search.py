@@ -158,8 +158,9 @@ class LocalSearch:
         """
         order: Integers | slice = slice(None)
         if self._rows.shape[1] < LONG_ROW:
-            order = _by_cluster(self._labels, len(self.centers))[0]
-            self._rows = self._rows.take(order, axis=0)  # twice as fast as an index
+            members: Integers = kernels.by_cluster(self._labels, len(self.centers))[0]
+            self._rows = self._rows.take(members, axis=0)  # twice as fast as an index
+            order = members
             self._mass, self._spreads = self._mass[order], self._spreads[order]
         self._labels = self._labels[order].copy()
         self._nearest, self._second = self._nearest[order].copy(), self._second[order].copy()
@@ -203,7 +204,7 @@ class LocalSearch:
     def _add(self, n: int, rng: np.random.Generator) -> int:
         """Add up to n centers, on nodes drawn by their excess cost; return their number."""
         k = len(self.centers)
-        members, starts = _by_cluster(self._labels, k)
+        members, starts = kernels.by_cluster(self._labels, k)
         candidates = draw_distinct(self._excess(), N_CANDIDATES * n, rng.random())[0]
         saved = np.empty(len(candidates))
         _parallel.run(
@@ -237,7 +238,7 @@ class LocalSearch:
         self._drops[:] = np.inf  # distances of the next centers, not bounds of them
         self._look()
         losses = np.bincount(self._labels, self._mass * (self._second - self._nearest), minlength=k)
-        members, starts = _by_cluster(self._labels, k)
+        members, starts = kernels.by_cluster(self._labels, k)
         gone = kernels.remove_cheapest(
             self._rows, self._mass, n, members, starts, self.centers, self._lists, losses, self._labels, self._nearest,
             self._second,
@@ -257,7 +258,7 @@ class LocalSearch:
     def _look(self) -> Floats:
         """Assign each node to one of the centers around its own; return the pull at the centers, see the kernel."""
         k, d = self.centers.shape
-        members, starts = _by_cluster(self._labels, k)
+        members, starts = kernels.by_cluster(self._labels, k)
         sums, moved, shares = np.zeros((k, d + N_SCALARS)), np.empty(len(members), np.int64), self._shares(starts)
         counts = _parallel.run(
             kernels.round_nearby, shares, self._rows, self._mass, self._n_free, members, starts, self.centers,
@@ -295,16 +296,9 @@ class LocalSearch:
             excess = self._excess()
             worst = np.argsort(-excess, kind="stable")[: len(empty)]
             worst = worst[excess[worst] > 0.0]
-            self._place(empty[: len(worst)], worst, *_by_cluster(self._labels, len(self.centers)))
+            self._place(empty[: len(worst)], worst, *kernels.by_cluster(self._labels, len(self.centers)))
             moves[empty] = 0.0
         return moves
-
-
-def _by_cluster(labels: Labels, k: int) -> tuple[Integers, Integers]:
-    """Indices sorted by label, and where each label begins."""
-    # numpy sorts short integers in linear time.
-    order = np.argsort(labels.astype(np.uint16) if k <= 1 << 16 else labels, kind="stable")
-    return order, np.concatenate([[0], np.cumsum(np.bincount(labels, minlength=k))])
 
 
 def _nearest_of(queries: Floats, centers: Floats, n: int) -> Labels:

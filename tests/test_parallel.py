@@ -1,6 +1,8 @@
 """Ranges on threads: the order of results, how many threads, errors, forks, and the compiler's cache."""
 
+import _thread
 import os
+import queue
 import shutil
 import subprocess
 import sys
@@ -8,7 +10,6 @@ import threading
 import time
 import weakref
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -263,20 +264,20 @@ def test_after_an_error_no_thread_works_on():
 
 def test_threads_that_cannot_be_started_are_done_without(monkeypatch):
     # As in a container that allows a process only so many threads: the first helper starts, the second does not.
-    start_thread, started, caller = threading.Thread.start, [], threading.get_ident()
+    start_thread, started, caller = _thread.start_new_thread, [], threading.get_ident()
 
-    def start(thread):
+    def start(*arguments):
         if started:
             raise RuntimeError("can't start new thread")
-        started.append(thread)
-        start_thread(thread)
+        started.append(start_thread(*arguments))
 
     def helpers_take_long(start, stop):
         time.sleep(0.01 if threading.get_ident() == caller else 0.2)
         return start
 
-    monkeypatch.setattr(_parallel, "_pool", None)  # as in a new process
-    monkeypatch.setattr(threading.Thread, "start", start)
+    monkeypatch.setattr(_parallel, "_n_started", 0)  # as in a new process
+    monkeypatch.setattr(_parallel, "_waiting", queue.SimpleQueue())
+    monkeypatch.setattr(_thread, "start_new_thread", start)
     with _parallel.limited(3):
         assert _parallel.run(helpers_take_long, _parallel.ranges(6, 1)) == list(range(6))
 
@@ -515,7 +516,7 @@ def test_an_error_in_a_task_is_raised_and_no_more_tasks_start(error, n_jobs):
 )
 def test_a_helper_that_never_starts_keeps_no_data_alive(start, monkeypatch):
     late = []
-    monkeypatch.setattr(_parallel, "_get_pool", lambda: SimpleNamespace(submit=lambda *work: late.append(work)))
+    monkeypatch.setattr(_parallel, "_start_helpers", lambda work, n: late.append(work))
     data = np.arange(8.0)
     alive = weakref.ref(data)
     with _parallel.limited(2):

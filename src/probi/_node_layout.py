@@ -152,7 +152,7 @@ class NodeLayout:
 
         :meta private:
         """
-        with self._lock:
+        with self._lock():
             if name not in self._statistics:
                 self._statistics[name] = compute()
             return self._statistics[name]

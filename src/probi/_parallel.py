@@ -5,6 +5,7 @@ called from many threads at once and after a fork. The ranges never depend on th
 results.
 """
 
+import _thread
 import math
 import os
 import queue
@@ -12,7 +13,6 @@ import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeVar
@@ -39,7 +39,9 @@ MIN_PIECE = 512
 _n_jobs: ContextVar[int | None] = ContextVar("n_jobs", default=None)
 _inside = threading.local()
 _lock = threading.Lock()
-_pool: ThreadPoolExecutor | None = None
+# Helpers, and what they are to do.
+_n_started = 0
+_waiting: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
 
 
 def ranges(n_items: int, step: int) -> list[Range]:
@@ -123,21 +125,20 @@ class _SharedWork(ABC):
         self._errors: list[BaseException] = []
         # Threads that have claimed something. Not a number: an interrupt may come just after this thread has.
         self._running: set[int] = set()
-        self._changed = threading.Condition()
+        # Entered as a lock: an interrupt cannot come between acquiring and entering it, as it can with a condition.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
 
     def start(self, helpers: int) -> None:
         """Let other threads work too. One that starts late, because the pool was busy, finds nothing to do."""
-        # No more threads, or the interpreter is shutting down: the calling thread does the rest.
-        with suppress(RuntimeError):
-            for _ in range(helpers):
-                _get_pool().submit(_as_worker, self.work)
+        _start_helpers(self.work, helpers)
 
     def work(self) -> None:
         """Process what is waiting until nothing is left; errors are kept for :meth:`finish`."""
         try:
             self._work()
         except BaseException as error:
-            with self._changed:
+            with self._lock:
                 self._errors.append(error)
                 self._waiting.clear()
         finally:
@@ -148,13 +149,13 @@ class _SharedWork(ABC):
 
     def _release(self) -> None:
         """Release what this thread has claimed."""
-        with self._changed:
+        with self._lock:
             self._running.discard(threading.get_ident())
             self._changed.notify_all()
 
     def finish(self) -> Any:
         """Wait for threads that have claimed something, and return the result or raise the first error."""
-        with self._changed:
+        with self._lock:
             self._changed.wait_for(lambda: not self._running)
         if self._errors:
             raise self._errors[0]
@@ -178,7 +179,7 @@ class _Job(_SharedWork):
             self._results[index] = self._kernel(*self._arguments, *self._pieces[index])
 
     def _claim(self) -> int | None:
-        with self._changed:
+        with self._lock:
             if not self._waiting:
                 return None
             self._running.add(threading.get_ident())
@@ -231,7 +232,7 @@ class _Graph(_SharedWork):
             del claimed
             result = self._tasks[number].function(*arguments)
             del arguments
-            with self._changed:
+            with self._lock:
                 if self._n_uses[number]:
                     self._results[number] = result
                 del result
@@ -239,7 +240,7 @@ class _Graph(_SharedWork):
 
     def _claim(self) -> tuple[int, list[Any]] | None:
         """Wait for a task that can run; return its number and arguments, or None if no task is left."""
-        with self._changed:
+        with self._lock:
             while self._waiting:
                 for number in self._waiting:
                     needs = self._tasks[number].needs
@@ -296,40 +297,51 @@ def scratch(name: str, shape: tuple[int, ...], dtype: Any = np.float64) -> Any:
 
 
 class Lock:
-    """A reentrant lock that is renewed in a forked child, where the thread that held it does not exist."""
+    """A reentrant lock that is renewed in a forked child, where the thread that held it does not exist.
+
+    ``with lock():`` enters the lock of Python itself. An interrupt in a method ``__enter__`` could come after the lock
+    was acquired, and it would stay so.
+    """
 
     def __init__(self) -> None:
-        self._renew()
-
-    def _renew(self) -> None:
         self._lock, self._owner = threading.RLock(), os.getpid()
 
-    def __enter__(self) -> None:
+    def __call__(self) -> Any:
+        """The lock of this process."""
         if self._owner != os.getpid():
-            self._renew()
-        self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
+            self.__init__()  # type: ignore[misc]
+        return self._lock
 
 
-def _get_pool() -> ThreadPoolExecutor:
-    global _pool
-    with _lock:
-        if _pool is None:
-            _pool = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="probi")
-        return _pool
+def _start_helpers(work: Callable[[], None], n: int) -> None:
+    """Let ``n`` threads call a function when they are free; threads are started up to the largest number asked for.
+
+    Of Python's pools and threads, some locks may stay acquired after an interrupt; queues and plain threads have none.
+    """
+    global _n_started
+    # No more threads, or the interpreter is shutting down: the calling thread does the rest.
+    with suppress(RuntimeError), _lock:
+        while _n_started < min(n, MAX_THREADS):
+            _thread.start_new_thread(_help, (_waiting,))
+            _n_started += 1
+    for _ in range(min(n, _n_started)):
+        _waiting.put(work)
 
 
-def _forget_pool() -> None:
+def _help(waiting: "queue.SimpleQueue[Callable[[], None]]") -> None:
+    while True:
+        _as_worker(waiting.get())
+
+
+def _forget_helpers() -> None:
     """Start over in a forked child: it has none of the parent's threads, one of which may have held the lock."""
-    global _pool, _lock
-    _pool, _lock = None, threading.Lock()
+    global _n_started, _waiting, _lock
+    _n_started, _waiting, _lock = 0, queue.SimpleQueue(), threading.Lock()
     _inside.worker = False
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_pool)
+    os.register_at_fork(after_in_child=_forget_helpers)
 
 
 # -- prefetching ------------------------------------------------------------------------------------------------------

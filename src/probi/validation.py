@@ -45,13 +45,14 @@ PROBABILITIES = WEIGHTS = Range(0.0, LARGEST)
 CHECK_GRAIN = 1 << 16
 
 
-def check_count(name: str, value: Any, least: int = 1) -> None:
-    """Raise unless a parameter is a whole number that is large enough."""
+def check_count(name: str, value: Any, least: int = 1) -> int:
+    """Return a parameter as Python's int, which does not overflow; raise unless it is whole and large enough."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not value >= least:
         is_data = hasattr(value, "shape") and len(value.shape) > 0
         given = f"data of shape {value.shape}" if is_data else repr(value)
         order = " Write PLloyd(n_clusters).fit(X) or solve(X, n_clusters)." if is_data and name == "n_clusters" else ""
         raise InputError(f"{name} is {given}, but must be a whole number of at least {least}.{order}")
+    return int(value)
 
 
 # Smaller errors and probabilities cannot be guaranteed in float64.

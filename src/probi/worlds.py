@@ -166,7 +166,7 @@ def stability(
     >>> probi.stability(X, 2, random_state=0).confidence
     array([1.  , 1.  , 1.  , 1.  , 1.  , 1.  , 0.75])
     """
-    check_count("n_worlds", n_worlds)
+    n_worlds = check_count("n_worlds", n_worlds)
     seed = seed_of(random_state)
     is_sample = isinstance(nodes, Summarized) and not getattr(nodes, "_is_whole", False)
     if centers is None:

@@ -247,7 +247,7 @@ class _Run:
     def __init__(
         self, field: Field, n_clusters: int, random_state: Any, options: Mapping[str, Any], in_memory: bool = False
     ) -> None:
-        check_count("n_clusters", n_clusters)
+        n_clusters = check_count("n_clusters", n_clusters)
         self.field, self.seed = field, seed_of(random_state)
         self._kept: list[tuple[Block, Nodes]] = []
         self.result: Result

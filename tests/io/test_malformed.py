@@ -242,12 +242,12 @@ def npy_of_four_dimensions(folder):
     return saved(folder, np.zeros((2, 2, 2, 2)))
 
 
-@bad("cannot be read as npy")
+@bad("the file is cut off")
 def truncated_npy(folder):
     return cut(saved(folder, np.zeros((500, 2))), 0.5)
 
 
-@bad("cannot be read as npy")
+@bad("the header is damaged")
 def npy_with_a_damaged_header(folder):
     return flipped(saved(folder, np.zeros((500, 2))), *range(12, 40))
 

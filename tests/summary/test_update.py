@@ -241,7 +241,7 @@ def test_a_lock_that_another_thread_holds_does_not_stop_a_forked_child():
     held, done = threading.Event(), threading.Event()
 
     def hold():
-        with summary._lock:
+        with summary._lock():
             held.set()
             done.wait(60)
 
@@ -329,7 +329,10 @@ class _UpdatedWhenReleased:
     """A lock on whose first release another thread gets in and updates the summary."""
 
     def __init__(self, summary, nodes):
-        self._lock, self._update, self._depth = summary._lock, lambda: summary.update(nodes), 0
+        self._lock, self._update, self._depth = summary._lock(), lambda: summary.update(nodes), 0
+
+    def __call__(self):
+        return self
 
     def __enter__(self):
         self._lock.__enter__()

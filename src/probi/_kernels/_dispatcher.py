@@ -50,6 +50,14 @@ REST = 2.0
 
 _is_announced = _is_started = False
 
+# A fork waits for a kernel that another thread compiles or loads: nobody would release Numba's lock in the child.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=global_compiler_lock.acquire,
+        after_in_parent=global_compiler_lock.release,
+        after_in_child=global_compiler_lock.release,
+    )
+
 
 class _Stopwatch:
     """Reports once how long a first run compiled: after a pause in compiling, or at exit."""

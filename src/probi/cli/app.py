@@ -9,6 +9,7 @@ import typer
 
 from probi import __version__
 from probi._stores import without_secrets
+from probi.cli.console import printable
 from probi.cli.imports import block_unused
 from probi.errors import ProbiError, StoppedError
 
@@ -91,5 +92,5 @@ def run(arguments: list[str]) -> int:
 
 
 def _fail(sentence: str, code: int) -> int:
-    print(f"probi: {without_secrets(sentence)}", file=sys.stderr)
+    print(f"probi: {printable(without_secrets(sentence))}", file=sys.stderr)
     return code

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import sys
 import threading
@@ -27,6 +28,15 @@ SHOW_AFTER_SECONDS = 1.0
 READABLE_SECONDS = 0.1
 
 
+# Control characters, which may move the cursor or hide text; marks that reverse it; halves of surrogate pairs.
+UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """A line of text in which names from files cannot control the terminal."""
+    return UNSAFE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
 class Console:
     """Results on standard output, as JSON if wanted; messages and progress on standard error, unless ``quiet``."""
 
@@ -37,7 +47,7 @@ class Console:
     def say(self, text: str) -> None:
         """Print one line."""
         if not self.quiet:
-            print(text, file=sys.stderr, flush=True)
+            print(printable(text), file=sys.stderr, flush=True)
 
     @contextlib.contextmanager
     def warnings(self) -> Iterator[None]:
@@ -65,7 +75,7 @@ class Console:
             return
         for name, value in values.items():
             if value is not None and value != ():
-                print(f"{name.replace('_', ' ')}: {_shown(value)}")
+                print(printable(f"{name.replace('_', ' ')}: {_shown(value)}"))
 
 
 class Progress:
@@ -178,10 +188,11 @@ def print_table(columns: list[str], rows: list[list[str]]) -> None:
 
     Without rich, whose import takes longer than to solve a small problem.
     """
-    widths = [max(map(_width, column)) for column in zip(columns, *rows, strict=True)]
+    cells = [[printable(text) for text in row] for row in (columns, *rows)]
+    widths = [max(map(_width, column)) for column in zip(*cells, strict=True)]
     lines = [
         "   ".join(" " * (width - _width(text)) + text for text, width in zip(row, widths, strict=True))
-        for row in (columns, *rows)
+        for row in cells
     ]
     is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
     print(lines[0], ("─" if is_unicode else "-") * _width(lines[0]), *lines[1:], sep="\n")

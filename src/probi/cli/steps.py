@@ -121,7 +121,8 @@ def print_summary(console: Console, path: AnyPath, summary: Summary) -> None:
     values |= {name: getattr(summary, name) for name in ("n_clusters", "size", "preset", "max_realizations")}
     values["thinning_bound"] = summary.thinning_bound if summary.max_realizations else None
     values |= {name: getattr(summary, name) for name in ("mass", "spread_cost", "lower_bound", "n_features")}
-    values["features"] = summary.about.get("space", {}).get("features")
+    space = summary.about.get("space")
+    values["features"] = space.get("features") if isinstance(space, dict) else None
     console.print_values(values)
 
 

@@ -330,7 +330,7 @@ def _predict(how: Frame, centers: Any, names: list[str], column: str, batches: B
 
 
 def _column(name: str) -> Any:
-    return F.col(f"`{name}`")
+    return F.col(f"`{name.replace('`', '``')}`")
 
 
 def _map_in_arrow(frame: DataFrame, function: Callable[[Batches], Iterator[Any]], schema: Any) -> DataFrame:

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from probi._types import Integers, Mask
-from probi.errors import InputError
-from probi.io.formats.base import COORDINATES, load_format
+from probi.errors import InputError, ProbiError
+from probi.io.formats.base import COORDINATES, load_format, naming_errors
 from probi.io.options import Options
 from probi.io.recent_ids import RecentIds
 from probi.io.rows import FILE, Rejected, RowErrors, Rows, add_unread, concat_rows, find_row_errors, valid_range
@@ -138,13 +138,23 @@ class NodeAssembler:
 
     def __post_init__(self) -> None:
         self._names = [str(source) for source in self.reader.sources]
+        self._file = self.start.file  # that is being read
         self._id_types: dict[str, str] = {}
         # A part may begin with a later file. Types of text files are known only while they are read.
         if not load_format(self.reader.sources[0].format).is_text:
             self._check_types(self.reader.schema, 0)
 
     def batches(self) -> Iterator[Batch]:
-        """Yield whole nodes; if there are none, one batch with the counts."""
+        """Yield whole nodes; if there are none, one batch with the counts. Every error is one of probi."""
+        try:
+            yield from self._batches()
+        except ProbiError:
+            raise
+        except Exception:
+            with naming_errors(self.reader.sources[self._file]):
+                raise
+
+    def _batches(self) -> Iterator[Batch]:
         columns = self.reader.columns
         # In the other layouts rows of a node are always contiguous.
         if self.reader.options.gather and columns.layout == "long":
@@ -170,6 +180,7 @@ class NodeAssembler:
         for file in range(start.file, len(self.reader.sources)):
             if self.stop is not None and Position(file, 0) >= self.stop:
                 return
+            self._file = file
             opened = self.reader.opened(file)
             for chunk in opened.chunks(columns, start.row if file == start.file else 0):
                 first = int(chunk.where[0])

@@ -241,7 +241,8 @@ class Reader:
         if missing:
             others = [column for column in opened.schema.names if column not in self.schema.names]
             instead = f" It has {', '.join(others[:6])} instead." if others else ""
-            raise InputError(f"{name} has no column {missing[0]!r}, which {self.sources[0]} has.{instead}")
+            first = "the first rows have" if name.tables is not None else f"{self.sources[0]} has"
+            raise InputError(f"{name} has no column {missing[0]!r}, which {first}.{instead}")
         difference = self._difference(file, opened)
         # The types of a file without rows mean nothing.
         if difference is not None and (opened.first.num_rows if opened.n_rows is None else opened.n_rows):

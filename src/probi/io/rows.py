@@ -12,7 +12,7 @@ import pyarrow as pa
 from probi._types import Array, Integers, Mask
 from probi.errors import InputError
 from probi.tables.columns import Columns, is_list, is_text
-from probi.tables.to_arrays import NUMBER, convert_texts, list_lengths, number_of, numbers, one_chunk
+from probi.tables.to_arrays import NUMBER, convert_texts, is_view, list_lengths, number_of, numbers, one_chunk
 from probi.validation import COORDINATES, LARGEST, PROBABILITIES, WEIGHTS, Range, is_above_1, is_zero, sums_per_node
 
 # One integer identifies a row: the number of its file times FILE, plus its number there.
@@ -61,6 +61,9 @@ class Rows:
     ) -> "Rows":
         """Rows of a file from this one on."""
         lines = np.broadcast_to(np.int64(0), table.num_rows) if lines is None else lines
+        for j, name in enumerate(table.schema.names):
+            if is_view(table.schema.field(j).type):
+                table = table.set_column(j, name, one_chunk(table[j]))
         return cls(table, np.arange(row, row + table.num_rows), lines, unread, done)
 
     @property

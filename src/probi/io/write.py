@@ -65,8 +65,23 @@ def write_centers(
     about["outlier_distances"] = [None if one.outlier_distance == math.inf else one.outlier_distance for one in results]
     table = pa.table(columns).replace_schema_metadata({"probi": json.dumps(about)})
     write_table(folder / "centers.parquet", table)
+    if table.schema.field("representative").type == pa.string():
+        at, texts = table.schema.get_field_index("representative"), table["representative"].to_pylist()
+        table = table.set_column(at, "representative", pa.array(map(_guarded, texts), pa.string()))
     with replacing(folder / "centers.csv") as path:
-        pacsv.write_csv(table, path)
+        pacsv.write_csv(table.rename_columns([str(_guarded(name)) for name in table.column_names]), path)
+
+
+# How text begins that spreadsheets take for a formula, and what shows it as text.
+FORMULA, GUARD = ("=", "+", "-", "@", "\t", "\r"), "'"
+
+
+def _guarded(text: str | None) -> str | None:
+    return GUARD + text if text is not None and text.startswith(FORMULA) else text
+
+
+def _without_guard(name: str) -> str:
+    return name[1:] if name.startswith(tuple(GUARD + sign for sign in FORMULA)) else name
 
 
 def _named(chosen: Sequence[Representatives]) -> pa.Array:
@@ -136,7 +151,8 @@ def _read_table(path: AnyPath) -> pa.Table:
             if b"\0" in file.read(1 << 12):
                 raise InputError(f"{path}: centers cannot be read: it is neither text nor called .parquet.")
             file.seek(0)
-            return pacsv.read_csv(file)
+            table = pacsv.read_csv(file)
+            return table.rename_columns(list(map(_without_guard, table.column_names)))
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{path}: centers cannot be read: {' '.join(str(error).split())}") from None
 

@@ -107,10 +107,9 @@ class SolveOptions:
     outlier_distance: float | None = None
 
     def __post_init__(self) -> None:
-        check_count("n_clusters", self.n_clusters)
-        for name in ("n_init", "max_iter"):
-            if getattr(self, name) is not None:
-                check_count(name, getattr(self, name))
+        for name in ("n_clusters", "n_init", "max_iter"):
+            if name == "n_clusters" or getattr(self, name) is not None:
+                object.__setattr__(self, name, check_count(name, getattr(self, name)))
         tol: Any = self.tol
         if isinstance(tol, bool) or not isinstance(tol, (int, float, np.number)) or not tol >= 0.0:
             raise InputError(f"tol is {tol!r}, but must be a number that is not negative.")

@@ -332,7 +332,8 @@ class AuditSample:
         is_out = beyond > outlier_distance
         excess, lost = used.mass * np.where(is_out, 0.0, beyond), used.mass * np.where(is_out, spreads, 0.0)
         least = 1.0 / self.threshold
-        variances = ((excess - lost) / sizes) ** 2 * least * np.maximum(least - sizes, 0.0)
+        # Each the square root of a variance: hypot does not overflow or vanish where sums of squares do.
+        errors = (excess - lost) / sizes * math.sqrt(least) * np.sqrt(np.maximum(least - sizes, 0.0))
         counts = np.maximum(sizes, least)
-        error = math.sqrt(math.fsum(variances))
+        error = math.hypot(*errors)
         return math.fsum(excess / sizes * counts), math.fsum(lost / sizes * counts), error

@@ -353,12 +353,13 @@ def _stream(
     fits = n_leaves * smallest <= n_digested - last_seal.n_nodes <= n_leaves * config.leaf
     _require(key["height"] > 0 or (n_leaves >= 0 and fits), "a stream has digested a part of a leaf")
     for name, total in totals.items():
-        _require(isinstance(total, float) and 0.0 <= total <= LARGEST, f"{name} is {total!r}")
+        _require(isinstance(total, float) and 0.0 <= total < np.inf, f"{name} is {total!r}")
     thinning = thinning or {}
     for name, total in thinning.items():
         # Differences of spreads may be negative where medians are not exact; the others are not.
-        least = -LARGEST if name in ("spread_cost", "lower_bound") else 0.0
-        _require(isinstance(total, float) and least <= total <= LARGEST, f"{name} is {total!r}")
+        may_be_negative = name in ("spread_cost", "lower_bound")
+        valid = isinstance(total, float) and np.isfinite(total) and (total >= 0.0 or may_be_negative)
+        _require(valid, f"{name} is {total!r}")
     return Stream(
         ShardKey(**key), config, n_digested, Totals(**totals), buffer=Buffer.of(None, ThinningTotals(**thinning)),
         surroundings=_surroundings(surroundings), seal=last_seal, leaf_number=leaf_number,

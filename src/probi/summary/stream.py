@@ -31,6 +31,9 @@ Floats = NDArray[np.float64]
 # Purposes of random numbers, as part of their keys.
 AUDIT, REDUCE, FINAL, COLLAPSE, THIN = range(5)
 
+# Nodes are numbered up to here, and then from 0 again: kernels count in 64 bits.
+MAX_NUMBER = 1 << 62
+
 
 class Totals(NamedTuple):
     """Sums over nodes."""
@@ -286,15 +289,21 @@ class Stream:
         limit = self.config.max_realizations
         if limit is None or np.diff(nodes.offsets).max() <= limit:
             return nodes, self.thinning
-        drawn, thin = nodes._thin(limit, int(self.key.random(THIN).integers(2**64, dtype=np.uint64)), self.n_nodes)
+        first = self.n_nodes % MAX_NUMBER
+        drawn, thin = nodes._thin(limit, int(self.key.random(THIN).integers(2**64, dtype=np.uint64)), first)
         lost = np.flatnonzero(drawn.spreads[:, 0] >= 0.0)
         differences = np.zeros((2, len(nodes)))
         _, spreads, lower = certified_medians(thin.take(lost), SPREAD_TOL)
         differences[:, lost] = drawn.spreads[lost].T - [spreads, lower]
         weights = nodes.weights
-        return thin, self.thinning.then(
-            weights**2 * drawn.variances, weights * drawn.moved, *(nodes.mass * differences), weights * drawn.biases
+        with np.errstate(over="ignore"):
+            variances = weights**2 * drawn.variances
+        thinning = self.thinning.then(
+            variances, weights * drawn.moved, *(nodes.mass * differences), weights * drawn.biases
         )
+        if not math.isfinite(thinning.variance):
+            raise InputError("Weights and coordinates are so large that the error of thinning overflows. Divide them.")
+        return thin, thinning
 
     def _digest(self, nodes: Nodes, number: int, surroundings: Surroundings) -> _Digest:
         """Process a leaf with a number."""

@@ -194,7 +194,7 @@ class Summary(Configured):
         array([17,  4])
         """
         nodes = _with_plain_ids(as_nodes(nodes))
-        with self._lock:
+        with self._lock():
             if len(nodes) == 0:
                 return
             self._cache = {}
@@ -239,16 +239,17 @@ class Summary(Configured):
         if not isinstance(other, Summary):
             raise InputError(f"Only a Summary can be merged into a Summary, not {type(other).__name__}.")
         theirs = other._snapshot()
-        with self._lock:
+        with self._lock():
             self._check_fits(theirs)
             states = [self._state, theirs._state]
             form, other_form = self._form, theirs._form
             if form is not None and other_form is not None and form != other_form:
                 states = [_convert_state(form.joined(other_form), *state) for state in states]
             (mine, audit), (more, other_audit) = states
-            self._become(*merge_streams([*mine, *more], audit.joined(other_audit)))
+            state = merge_streams([*mine, *more], audit.joined(other_audit))
             about = theirs.about
-            self.about = {name: value for name, value in self.about.items() if name in about and about[name] == value}
+            about = {name: value for name, value in self.about.items() if name in about and about[name] == value}
+            vars(self).update(_cache={}, _state=state, about=about)  # one step, which no interrupt divides
         return self
 
     def scale(self, factor: float) -> None:
@@ -273,7 +274,7 @@ class Summary(Configured):
         if not isinstance(number, (int, float)) or isinstance(number, bool) or not 0.0 < number <= LARGEST:
             raise InputError(f"factor must be a positive number, got {factor!r}.")
         number = float(number)
-        with self._lock:
+        with self._lock():
             mass = self.mass * number
             if self.n_nodes and not SMALLEST < mass < LARGEST:
                 raise InputError(f"Scaled by {factor}, the mass would be {mass:.0e}: it would underflow or overflow.")
@@ -358,7 +359,7 @@ class Summary(Configured):
             raise InputError("The summary is empty: it has read no nodes. Update it first.")
         centers = check_centers(centers, self.n_features)
         error = lost = 0.0
-        with self._lock:
+        with self._lock():
             totals, thinning = self._totals()
             if self._is_whole:
                 cost, lost = trimmed_cost(all_retained(self._streams), centers, outlier_distance)
@@ -397,12 +398,11 @@ class Summary(Configured):
         >>> len(summary.sample())
         3
         """
-        with self._lock:
+        with self._lock():
             if self._is_whole:
                 return all_retained(self._streams)
             nodes = self._full_audit().nodes
-            assert nodes is not None  # some nodes were read
-            return nodes
+            return all_retained(self._streams) if nodes is None else nodes  # none is audited if all weights are 0
 
     def _full_audit(self) -> AuditSample:
         def joined() -> AuditSample:
@@ -417,7 +417,7 @@ class Summary(Configured):
         return self._cached("totals", lambda: sums(self._streams))
 
     def _cached(self, name: str, compute: Callable[[], T]) -> T:
-        with self._lock:
+        with self._lock():
             if name not in self._cache:
                 self._cache[name] = compute()
             result: T = self._cache[name]
@@ -524,7 +524,7 @@ class Summary(Configured):
         >>> summary.n_retained, summary.sealed().n_retained
         (1600, 400)
         """
-        with self._lock:
+        with self._lock():
             alone = len(self._streams) == 1
             streams = [
                 stream.seal_with(self.coreset() if alone else final_coreset([stream])) if stream.n_nodes else stream
@@ -534,7 +534,7 @@ class Summary(Configured):
 
     def _snapshot(self) -> Summary:
         """Copy that later updates of this summary do not change."""
-        with self._lock:
+        with self._lock():
             streams, audit = self._state
             copies = [stream.copy() for stream in streams]
             return Summary.__new__(Summary)._set(self._config, copies, audit, copy.deepcopy(self.about))
@@ -563,7 +563,7 @@ class Summary(Configured):
         """
         from probi.summary import file
 
-        with self._lock:
+        with self._lock():
             return file.to_bytes(self._config, {None: self._saved()})
 
     @classmethod

@@ -166,7 +166,7 @@ class Window(Configured):
         numbers = self._periods.numbers(time)
         if numbers.shape not in ((), (len(nodes),)):
             raise InputError(f"Times have shape {numbers.shape}, but there are {len(nodes)} nodes.")
-        with self._lock:
+        with self._lock():
             if len(nodes) == 0:
                 return
             n_features = self._state.n_features
@@ -193,15 +193,24 @@ class Window(Configured):
         newest = int(latest[-1])
         counting = self._counting(state.summaries, newest)
         present = [int(number) for number in np.unique(numbers) if number > newest - self.n_periods]
-        self._cache = {}
-        for number in present:
-            summary = counting[number] if number in counting else self._new_summary(number)
-            # Several periods are updated on copies, so that all of them read their nodes, or none.
-            counting[number] = summary if len(present) == 1 else summary.__copy__()
-            own = numbers == number
-            counting[number].update(nodes if own.all() else nodes[own])
         n_late = state.n_late + int((numbers <= latest - self.n_periods).sum())
-        self._state = _State(counting, newest, n_late, state.n_ahead + n_ahead, nodes.n_features)
+        after = _State(counting, newest, n_late, state.n_ahead + n_ahead, nodes.n_features)
+        self._cache = {}
+        n_before = None
+        try:
+            for number in present:
+                summary = counting[number] if number in counting else self._new_summary(number)
+                # Several periods are updated on copies, so that all of them read their nodes, or none.
+                counting[number] = summary if len(present) == 1 else summary.__copy__()
+                n_before = summary.n_nodes
+                own = numbers == number
+                counting[number].update(nodes if own.all() else nodes[own])
+            self._state = after
+        except BaseException:
+            # A single summary, which is no copy, may have read its nodes before an interrupt.
+            if len(present) == 1 and n_before is not None and counting[present[0]].n_nodes > n_before:
+                self._state = after
+            raise
 
     def _warn_of_nodes_ahead(self) -> None:
         # Without the nodes' times: Python then shows the warning only once per line of the caller.
@@ -231,7 +240,7 @@ class Window(Configured):
         number = self._periods.numbers(time)
         if number.shape != ():
             raise InputError(f"advance takes one time, got an array of shape {number.shape}.")
-        with self._lock:
+        with self._lock():
             state = self._state
             latest = int(number) if state.latest is None else max(int(number), state.latest)
             self._cache = {}
@@ -274,7 +283,7 @@ class Window(Configured):
         check_count("last", last)
         if last > self.n_periods:
             raise InputError(f"last is {last}, but the window has only {self.n_periods} periods.")
-        with self._lock:
+        with self._lock():
             if last not in self._cache:
                 self._cache[last] = self._merge(int(last))
             return self._cache[last].__copy__()
@@ -342,7 +351,7 @@ class Window(Configured):
     # -- copies and files -------------------------------------------------------------------------------------------
 
     def __copy__(self) -> Window:
-        with self._lock:
+        with self._lock():
             copies = {number: summary.__copy__() for number, summary in self._state.summaries.items()}
             state = self._state._replace(summaries=copies)
             return Window.__new__(Window)._set(self._periods, self._n_periods, self._max_ahead, self._config, state)
@@ -364,7 +373,7 @@ class Window(Configured):
         """
         from probi.summary import file
 
-        with self._lock:
+        with self._lock():
             counts = self._state._asdict()
             summaries = {period: summary._saved() for period, summary in counts.pop("summaries").items()}
             window = {

@@ -160,8 +160,12 @@ def one_chunk(column: Any) -> pa.Array:
     return _without_views(array)
 
 
+def is_view(type: pa.DataType) -> bool:
+    """Whether a column holds views, as polars writes text; few functions of Arrow support them."""
+    return bool(kind.is_string_view(type) or kind.is_binary_view(type))
+
+
 def _without_views(array: pa.Array) -> pa.Array:
-    # Few functions of Arrow support views.
     if kind.is_string_view(array.type):
         return array.cast(pa.large_string())
     return array.cast(pa.large_binary()) if kind.is_binary_view(array.type) else array
@@ -237,7 +241,7 @@ def convert_texts(
     for i, text in enumerate(different.dictionary.to_pylist()):
         try:
             converted.append(convert(text if isinstance(text, str) else text.decode("utf-8")))
-        except (ValueError, TypeError, pa.ArrowException):
+        except (ValueError, TypeError, RecursionError, pa.ArrowException):  # deeply nested JSON
             converted.append(None)
             refused[i] = True
     codes, bad = np.zeros(len(texts), np.int64), np.zeros(len(texts), bool)

@@ -6,7 +6,7 @@ from typing import Any
 import typer
 
 from probi.cli import options as opt
-from probi.cli.console import Console, Interrupts, print_json
+from probi.cli.console import Console, Interrupts, print_json, printable
 from probi.errors import InputError
 from probi.io.options import Options
 
@@ -33,7 +33,7 @@ def check(files: list[str], like: opt.AnyPath | None = None, *, console: Console
                 if console.json:
                     bad_rows.append(rejected._asdict())
                 else:
-                    print(rejected)
+                    print(printable(str(rejected)))
             interrupts.check()
     if console.json:
         print_json({"counts": asdict(counts), "rows": bad_rows})

@@ -30,9 +30,6 @@ MIN_ROWS, MAX_ROWS = 64, 1 << 17
 
 STANDARD_INPUT = "-"
 
-# What pyarrow, NumPy and the system raise about a file.
-FILE_ERRORS = (pa.ArrowException, OSError, EOFError, ValueError)
-
 # Format of sources that are not files but tables in memory, such as a partition of a DataFrame.
 IN_MEMORY = "tables"
 
@@ -284,19 +281,20 @@ def open_file(source: Source, options: OpenOptions | None = None) -> TableFile:
 
 @contextlib.contextmanager
 def naming_errors(source: Source) -> Iterator[None]:
-    """Re-raise errors of pyarrow, NumPy and the system as an InputError that names the file."""
+    """Re-raise errors of other libraries and the system as an InputError that names the file."""
     try:
         yield
     except InputError as error:
         if str(error).startswith(str(source)):
             raise
         raise InputError(f"{source}: {error}") from None
-    except (ProbiError, MemoryError):
+    except ProbiError:
         raise
-    except Exception as error:
-        # The libraries of stores have errors of their own kinds.
-        if not isinstance(error, FILE_ERRORS) and not isinstance(source.path, StorePath):
-            raise
+    except MemoryError:
+        raise InputError(
+            f"{source} claims to hold more than fits in memory. If it does, write smaller batches or row groups."
+        ) from None
+    except Exception as error:  # libraries of formats and stores have errors of their own kinds
         text = error.strerror or str(error) if isinstance(error, OSError) else str(error)
         on_one_line = without_secrets(" ".join(text.split())).removeprefix(f"{source}: ")
         raise InputError(f"{source} cannot be read as {source.format}: {on_one_line[:300].rstrip('.')}.") from None

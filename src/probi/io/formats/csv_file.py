@@ -33,6 +33,7 @@ N_TYPED = 1000  # and values of each column in them
 FIRST = 1 << 16  # bytes of the first rows, by which columns get their roles
 LONGEST_LINE = 1 << 26
 DELIMITERS = ",;\t|"
+MAX_TRIES = 100  # line ends that are looked at one by one
 
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 
@@ -315,24 +316,39 @@ def _first_block(file: Any, size: int) -> bytes:
 def _last_line_end(data: bytes) -> int:
     """Where the last complete line ends; line ends within quotes do not count."""
     n_quotes, end = data.count(b'"'), len(data)
-    while (at := data.rfind(b"\n", 0, end)) >= 0:
+    for _ in range(MAX_TRIES):
+        at = data.rfind(b"\n", 0, end)
+        if at < 0:
+            return 0
         n_quotes -= data.count(b'"', at, end)
         if n_quotes % 2 == 0:
             return at + 1
         end = at
-    return 0
+    ends = _line_ends(data[:end])
+    return int(ends[-1]) if len(ends) else 0
 
 
 def _first_line_end(data: bytes) -> int:
     """Where the first line that is not empty ends."""
-    start = len(data) - len(data.lstrip(b"\r\n"))
+    begin = start = len(data) - len(data.lstrip(b"\r\n"))
     n_quotes = 0
-    while (at := data.find(b"\n", start)) >= 0:
+    for _ in range(MAX_TRIES):
+        at = data.find(b"\n", start)
+        if at < 0:
+            return len(data)
         n_quotes += data.count(b'"', start, at)
         if n_quotes % 2 == 0:
             return at + 1
         start = at + 1
-    return len(data)
+    ends = _line_ends(data[begin:])
+    return begin + int(ends[0]) if len(ends) else len(data)
+
+
+def _line_ends(data: bytes) -> Integers:
+    """Where all complete lines end: for a quote with many line ends, which one by one would take minutes."""
+    signs = np.frombuffer(data, np.uint8)
+    quotes, ends = (np.flatnonzero(signs == ord(sign)) for sign in '"\n')
+    return ends[np.searchsorted(quotes, ends) % 2 == 0] + 1
 
 
 def _first_lines(block: bytes, size: int) -> bytes:
@@ -435,7 +451,7 @@ def _plain_integers(texts: Any) -> Any:
 
 def _is_plain_integer(text: str) -> bool:
     """Whether a text is a 64-bit integer that is written as Python writes it."""
-    return len(text) < 19 and text.isascii() and text.lstrip("-").isdecimal() and str(int(text)) == text
+    return len(text) < 19 and text.isascii() and text.removeprefix("-").isdecimal() and str(int(text)) == text
 
 
 def _plain_integer(text: str) -> int:

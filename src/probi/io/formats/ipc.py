@@ -52,7 +52,8 @@ class IpcFile(TableFile):
 
 
 def _open_file(path: Any) -> Any:
-    return path.open() if isinstance(path, StorePath) else pa.memory_map(str(path))
+    # Not mapped: a file that is cut off meanwhile would end the process.
+    return path.open() if isinstance(path, StorePath) else pa.OSFile(str(path))
 
 
 def _open_stream(source: Source) -> Any:

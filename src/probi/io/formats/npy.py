@@ -19,11 +19,11 @@ PIECE = 1 << 23
 
 
 class NpyFile(TableFile):
-    """An opened NPY file, mapped into memory."""
+    """An opened NPY file."""
 
     def __init__(self, source: Source, options: OpenOptions) -> None:
         super().__init__(source, options)
-        self._array = array = _map(source)
+        self._array = array = _open(source)
         self.total = self.n_rows = len(array)
         bytes_per_row = array.nbytes // max(1, len(array))
         step = max(1, PIECE // max(1, bytes_per_row))
@@ -47,50 +47,58 @@ class NpyFile(TableFile):
             yield start, self._table(start, start + step), min(start + step, len(self._array))
 
 
-def _map(source: Source) -> Any:
-    """Map the array of a file into memory; raise if it cannot be a table."""
+def _open(source: Source) -> "_ArrayFile":
+    """Open the array of a file; raise if it cannot be a table."""
     if source.path is None:
         raise InputError("NPY cannot be read from standard input. Name the file.")
-    with source.path.open("rb") as file:
-        if file.read(6) != b"\x93NUMPY":
-            raise InputError("this is not an NPY file: it does not begin like one.")
-    try:
-        if isinstance(source.path, StorePath):
-            array: Any = _StoredArray(source.path)
-        else:
-            array = np.load(source.path, mmap_mode="r", allow_pickle=False)
-    except ValueError as error:
-        if "Python objects" in str(error):
-            raise InputError("it holds Python objects, which probi does not load: that could run code.") from None
-        raise
-    is_array = isinstance(array, (np.ndarray, _StoredArray))
-    has_fields = is_array and bool(array.dtype.names)
-    if not is_array or array.ndim not in (1, 2, 3) or (array.ndim == 1) != has_fields:
+    array = _ArrayFile(source.path)
+    has_fields = bool(array.dtype.names)
+    if array.ndim not in (1, 2, 3) or (array.ndim == 1) != has_fields:
         raise InputError("the array must be (rows, features) or (nodes, realizations, features), or have named fields.")
     if not has_fields and array.dtype.kind not in "fiub":
         raise InputError(f"the array holds {array.dtype}, not numbers.")
     return array
 
 
-class _StoredArray:
-    """The array of a file in a store, of which rows are read where memory-mapped ones would be."""
+class _ArrayFile:
+    """The array of a file, of which rows are read. Not mapped: a file that is cut off meanwhile would end the process.
+
+    What the header claims is compared with the size of the file first.
+    """
 
     def __init__(self, path: Any) -> None:
-        self._file = path.open()
-        version = np.lib.format.read_magic(self._file)
-        read_header = {(1, 0): np.lib.format.read_array_header_1_0}.get(version, np.lib.format.read_array_header_2_0)
-        self.shape, by_columns, self.dtype = read_header(self._file)
+        self._file: Any = None
+        self._file = path.open("rb")
+        if self._file.read(6) != b"\x93NUMPY":
+            raise InputError("this is not an NPY file: it does not begin like one.")
+        self._file.seek(0)
+        try:
+            version = np.lib.format.read_magic(self._file)
+            is_old = version == (1, 0)
+            header = np.lib.format.read_array_header_1_0 if is_old else np.lib.format.read_array_header_2_0
+            self.shape, self._by_columns, self.dtype = header(self._file)
+            if version == (3, 0) and self.dtype.names:
+                self.dtype.names = tuple(name.encode("latin-1").decode("utf-8") for name in self.dtype.names)
+        except Exception as error:  # a forged header may fail anywhere in Python's parser
+            raise InputError(f"the header is damaged: {' '.join(str(error).split())[:200]}.") from None
         if self.dtype.hasobject:
-            raise ValueError("Python objects")
-        if by_columns and self.ndim > 1:
+            raise InputError("it holds Python objects, which probi does not load: that could run code.")
+        self._by_columns &= self.ndim > 1
+        if self._by_columns and isinstance(path, StorePath):
             raise InputError(
                 "its array is stored by columns (in Fortran order), which cannot be read by rows from a store. Copy "
                 "the file to a local disk."
             )
+        if any(length < 0 for length in self.shape) or self.dtype.itemsize == 0:
+            raise InputError(f"the header is damaged: it says {self.dtype} of shape {self.shape}.")
         self._start = self._file.tell()
-        self._row_bytes = self.dtype.itemsize * math.prod(self.shape[1:])
+        self._per_row = math.prod(self.shape[1:])
         if path.stat().st_size < self._start + self.nbytes:
             raise InputError("the file is cut off: it has fewer rows than its header says.")
+
+    def __del__(self) -> None:
+        if self._file is not None:
+            self._file.close()
 
     @property
     def ndim(self) -> int:
@@ -98,20 +106,29 @@ class _StoredArray:
 
     @property
     def nbytes(self) -> int:
-        return self._row_bytes * len(self)
+        return self._per_row * self.dtype.itemsize * len(self)
 
     def __len__(self) -> int:
         return self.shape[0] if self.shape else 0
 
     def __getitem__(self, rows: slice) -> Any:
         start, stop, _ = rows.indices(len(self))
-        self._file.seek(self._start + start * self._row_bytes)
-        data = self._file.read((stop - start) * self._row_bytes)
-        return np.frombuffer(data, self.dtype).reshape(-1, *self.shape[1:])
+        if not self._by_columns:
+            return self._read(start * self._per_row, (stop - start) * self._per_row).reshape(-1, *self.shape[1:])
+        columns = [self._read(column * len(self) + start, stop - start) for column in range(self._per_row)]
+        return np.array(columns).reshape(*self.shape[:0:-1], stop - start).T
+
+    def _read(self, start: int, n: int) -> Any:
+        """Numbers of the file, from this one on."""
+        self._file.seek(self._start + start * self.dtype.itemsize)
+        data = self._file.read(n * self.dtype.itemsize)
+        if len(data) < n * self.dtype.itemsize:
+            raise InputError("the file is cut off: it has fewer rows than its header says.")
+        return np.frombuffer(data, self.dtype)
 
 
 def _plain(values: Any) -> pa.Array:
-    """Arrow array of a part of a mapped file, in this machine's byte order."""
+    """Arrow array of a part of a file, in this machine's byte order."""
     return pa.array(np.ascontiguousarray(values, values.dtype.newbyteorder("=")))
 
 

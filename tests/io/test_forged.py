@@ -1,6 +1,7 @@
 """Files that claim what they do not hold, or hold what nobody expects: one sentence that names the file."""
 
 import gzip
+import hashlib
 import struct
 import time
 
@@ -13,6 +14,7 @@ from commands import error_line, probi
 
 from probi import InputError, Summary, io
 from probi.io.formats import csv_file
+from probi.summary import claims, file
 
 
 def npy(path, header, body=b"\0" * 64):
@@ -184,3 +186,69 @@ def test_compressed_text_without_end(tmp_path, capsys):
     path = tmp_path / "x.csv.gz"
     path.write_bytes(gzip.compress(b'x,y\n1,2\n"' + b"3" * 1000))
     assert error_line(probi(capsys, "cluster", path, "-k", 1, "-q"))
+
+
+def test_lists_that_claim_more_than_their_bytes_hold(tmp_path):
+    n = 20_000_000
+    lists = pa.ListArray.from_arrays(pa.array([0, n], pa.int32()), pa.repeat(1.0, n))
+    pq.write_table(pa.table({"x": lists}), tmp_path / "x.parquet", data_page_size=1 << 40)
+    assert (tmp_path / "x.parquet").stat().st_size < 10_000
+    with pytest.raises(InputError, match=r"x\.parquet: row group 0 claims 0\.2 GB of lists in [0-9,]+ bytes"):
+        io.read(tmp_path / "x.parquet")
+
+
+def test_a_node_that_is_too_large_is_not_copied(tmp_path, monkeypatch):
+    monkeypatch.setattr("probi.io.node_assembler.flatten", None)
+    pq.write_table(pa.table({"x": [[1.0] * 20]}), tmp_path / "x.parquet")
+    with pytest.raises(InputError, match="row 1 begins a node of more than 10 rows"):
+        list(io.read(tmp_path / "x.parquet", max_node_rows=10))
+
+
+def test_a_summary_that_claims_more_than_its_bytes_hold():
+    summary = Summary(1, random_state=0)
+    summary.update(np.random.default_rng(0).normal(size=(100, 3)))
+    data = summary.to_bytes()
+    # The lengths of its longest column, and the checksum, are forged.
+    at = data.index(struct.pack("<q", 2400))
+    forged = data[:at] + struct.pack("<q", 1 << 33) + data[at + 8 :]
+    checksum = file.CHECKSUM.search(forged)[0]
+    plain = forged.replace(checksum, file.NO_CHECKSUM)
+    forged = plain.replace(file.NO_CHECKSUM, file.CHECKSUM_PREFIX + hashlib.sha256(plain).hexdigest().encode())
+    with pytest.raises(InputError, match="it claims to hold far more than its bytes can"):
+        Summary.from_bytes(forged)
+
+
+def ipc_file(table, **options):
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+NUMBERS = pa.table({"x": np.arange(1001.0)})
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        ipc_file(NUMBERS, use_legacy_format=True),
+        ipc_file(pa.table({"x": NUMBERS["x"].dictionary_encode()})),
+        # A body that ends where its message begins would be read for ever.
+        ipc_file(NUMBERS).replace(struct.pack("<q", 8008), struct.pack("<q", -8 - 136)),
+        ipc_file(NUMBERS)[:-4000],
+    ],
+    ids=["no marker", "dictionary", "negative length", "cut off"],
+)
+def test_messages_that_no_summary_has(data):
+    with pytest.raises((ValueError, struct.error)):
+        claims.claims_too_much(data)
+
+
+def test_a_summary_of_equal_numbers_loads(monkeypatch):
+    monkeypatch.setattr(claims, "MAX_CLAIM", 1000)
+    monkeypatch.setattr(claims, "MAX_RATIO", 2)
+    summary = Summary(1, random_state=0)
+    summary.update(np.zeros((100, 300)))
+    again = Summary.from_bytes(summary.to_bytes())
+    assert again.n_nodes == 100
+    assert len(summary.to_bytes()) > 8 * 100 * 300

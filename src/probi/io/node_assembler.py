@@ -25,6 +25,7 @@ from probi.tables.to_arrays import (
     has_ids,
     kept_starts,
     labels,
+    list_lengths,
     node_starts,
     without_missing,
 )
@@ -241,6 +242,7 @@ class NodeAssembler:
         """Make nodes of rows; leave out rows with errors where the options allow it."""
         has_id = has_ids(rows.table, self.reader.columns)
         starts = node_starts(rows.table, self.reader.columns, has_id)
+        self._check_sizes(rows, starts)
         n_original, n_absent = np.diff(np.append(starts, len(rows))), 0
         known = RowErrors(len(rows))
         if self.reader.options.missing == "absent" and self.reader.columns.layout == "nested":
@@ -318,11 +320,18 @@ class NodeAssembler:
                 raise InputError(f"{name!r} is not in degrees.")
         arrays = arrays.adjusted(n_original, options.missing, options.probabilities)
         nodes, n_normalized = Nodes._counted(*arrays)
-        sizes = np.diff(nodes.offsets)
-        if len(sizes) and sizes.max() > options.max_node_rows:
-            row = int(sizes.argmax()) if columns.layout == "nested" else int(starts[sizes.argmax()])
-            raise InputError(f"{self._where(rows, row)} begins a node {_too_many(options.max_node_rows)}")
         return nodes, n_normalized
+
+    def _check_sizes(self, rows: Rows, starts: Integers) -> None:
+        """Raise if a node has more realizations than are allowed, before they are copied."""
+        columns, max_rows = self.reader.columns, self.reader.options.max_node_rows
+        if columns.layout == "nested":
+            sizes = list_lengths(rows.table[columns.list_columns[0]])
+        else:
+            sizes = np.diff(np.append(starts, len(rows)))
+        if len(sizes) and sizes.max() > max_rows:
+            row = int(sizes.argmax()) if columns.layout == "nested" else int(starts[sizes.argmax()])
+            raise InputError(f"{self._where(rows, row)} begins a node {_too_many(max_rows)}")
 
     def _check_contiguous(self, errors: RowErrors, rows: Rows, starts: Integers, has_id: Mask) -> None:
         """Raise if a node of a long table was read before, because a part of it is already in use; or list its rows."""

@@ -26,6 +26,7 @@ from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.summary.audit import AuditSample, Surroundings
 from probi.summary.buffer import Buffer, Form
+from probi.summary.claims import STREAM, claims_too_much
 from probi.summary.config import SummaryConfig
 from probi.summary.stream import Seal, ShardKey, State, Stream, Totals
 from probi.tables.to_arrays import list_array, one_chunk, point_array
@@ -89,15 +90,21 @@ def to_bytes(config: SummaryConfig, states: Mapping[Any, State], window: dict[st
     # A user's text must not look like the checksum; JSON reads the escaped colon as the same text.
     text = json.dumps(header | {"summaries": entries}).replace("probi-sha256:", "probi-sha256\\u003a")
     table = pa.table(_columns(parts, id_columns)).replace_schema_metadata({"probi": text, "checksum": NO_CHECKSUM})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema, options=COMPRESSED) as writer:
-        writer.write_table(table)
-    data: bytes = sink.getvalue().to_pybytes()
+    data = _to_ipc(table, COMPRESSED)
+    if claims_too_much(data):  # constant numbers, say: the file would not load
+        data = _to_ipc(table, pa.ipc.IpcWriteOptions())
     checksum = CHECKSUM_PREFIX + hashlib.sha256(data).hexdigest().encode()
     # The metadata stand at the beginning and at the end; what looks like a checksum between them is an id.
     for start in (data.index(NO_CHECKSUM), data.rindex(NO_CHECKSUM)):
         data = data[:start] + checksum + data[start + len(checksum) :]
     return data
+
+
+def _to_ipc(table: pa.Table, options: Any) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
 
 
 def _entry(period: int | None, state: State, id_columns: Mapping[Any, str]) -> dict[str, Any]:
@@ -231,7 +238,9 @@ def _read(data: bytes, kind: str) -> tuple[dict[str, Any], dict[str, Any], dict[
     """Config, header of the window, and summaries by period; one that is not of a window has the period None."""
     _check_checksum(data, CHECKSUM, kind)
     with refusing(kind):
-        table = pa.ipc.open_file(pa.BufferReader(data)).read_all()
+        _require(not claims_too_much(data), "it claims to hold far more than its bytes can")
+        # A file is a stream after its first 8 bytes. Its footer could name other messages than were checked.
+        table = pa.ipc.open_stream(pa.BufferReader(memoryview(data)[STREAM:])).read_all()
         header = json.loads(table.schema.metadata[b"probi"])
         _check_format(header, FORMAT, kind)
         if ("window" in header) != (kind == "window"):

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,8 @@ from probi._stores import StorePath
 from probi.errors import InputError
 from probi.io.formats.base import Format, OpenOptions, Source, TableFile, TableWriter, naming_errors
 
+# Bytes of lists that a row group may always hold; more only at this ratio to its compressed bytes.
+MAX_CLAIM, MAX_RATIO = 1 << 27, 1000
 # Bytes of row groups that are read together.
 TOGETHER = 1 << 26
 
@@ -34,6 +37,20 @@ class ParquetFile(TableFile):
         groups = [self._file.metadata.row_group(g) for g in range(self._file.num_row_groups)]
         self._starts = np.concatenate([[0], np.cumsum([group.num_rows for group in groups])]).astype(np.int64)
         self.pieces = [(int(row), group.total_byte_size) for row, group in zip(self._starts, groups, strict=False)]
+        self._check_claims(groups)
+
+    def _check_claims(self, groups: list[Any]) -> None:
+        """Raise on lists that claim to hold far more than their bytes can: they are read whole, rows some at a time."""
+        schema = self._file.schema
+        lists = [j for j in range(len(schema)) if schema.column(j).max_repetition_level]
+        for number, group in enumerate(groups if lists else ()):
+            columns = [group.column(j) for j in lists]
+            claimed, stored = sum(8 * c.num_values for c in columns), sum(c.total_compressed_size for c in columns)
+            if claimed > max(MAX_CLAIM, MAX_RATIO * stored):
+                raise InputError(
+                    f"row group {number} claims {claimed / 1e9:,.1f} GB of lists in {stored:,} bytes. If it is right, "
+                    "write it with smaller row groups."
+                )
 
     @cached_property
     def first(self) -> pa.Table:

@@ -183,7 +183,8 @@ class _Job(_SharedWork):
             if not self._waiting:
                 return None
             self._running.add(threading.get_ident())
-            return self._waiting.popleft()
+            index = self._waiting.popleft()
+            return index
 
     def _hand_over(self) -> list[Any]:
         results, self._results, self._arguments = self._results, [], ()
@@ -268,8 +269,9 @@ def _is_worker() -> bool:
 
 def _as_worker(function: Callable[[], None]) -> None:
     """Call a function without nested parallelism: all threads are busy, and one that waits for its own may deadlock."""
-    before, _inside.worker = _is_worker(), True
-    try:
+    before = _is_worker()
+    try:  # first: an interrupt must not leave the mark
+        _inside.worker = True
         function()
     finally:
         _inside.worker = before

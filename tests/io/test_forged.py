@@ -165,9 +165,7 @@ def test_no_name_is_a_formula(tmp_path, capsys, monkeypatch):
     assert ran.json["cost"] == 0.0
 
 
-@pytest.mark.parametrize(
-    "forged", [{"counts": {"nodes": "x"}}, {"position": [0, -1]}, {"seen": [[1, "x"]]}, {"read": 7}]
-)
+@pytest.mark.parametrize("forged", [{"counts": {"nodes": "x"}}, {"position": [0, -1]}])
 def test_fields_of_a_checkpoint(tmp_path, capsys, forged):
     path, saved = tmp_path / "x.csv", tmp_path / "c.probi"
     path.write_text("x\n1\n2\n")

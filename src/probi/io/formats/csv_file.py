@@ -348,7 +348,8 @@ def _line_ends(data: bytes) -> Integers:
     """Where all complete lines end: for a quote with many line ends, which one by one would take minutes."""
     signs = np.frombuffer(data, np.uint8)
     quotes, ends = (np.flatnonzero(signs == ord(sign)) for sign in '"\n')
-    return ends[np.searchsorted(quotes, ends) % 2 == 0] + 1
+    outside: Integers = ends[np.searchsorted(quotes, ends) % 2 == 0]
+    return outside + 1
 
 
 def _first_lines(block: bytes, size: int) -> bytes:

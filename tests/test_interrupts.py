@@ -5,9 +5,10 @@ import sys
 import threading
 from pathlib import Path
 
+import pytest
 from samples import forking, in_child
 
-from probi import Summary, _parallel
+from probi import Summary, Window, _parallel
 
 # Modules whose instructions are interrupted: all that take locks on behalf of probi.
 MODULES = ("_parallel.py", "threading.py", "thread.py")
@@ -94,3 +95,19 @@ def test_a_fork_waits_for_the_compiler():
     assert held.wait(20)
     assert in_child(lambda: global_compiler_lock._lock.acquire(timeout=5.0))
     thread.join()
+
+
+def test_a_window_counts_what_its_summary_has_read(monkeypatch):
+    window = Window(10, n_periods=2, n_clusters=1)
+    window.update([[0.0]], 35)
+    update = Summary.update
+
+    def interrupted_at_the_end(summary, nodes):
+        update(summary, nodes)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Summary, "update", interrupted_at_the_end)
+        with pytest.raises(KeyboardInterrupt):
+            window.update([[1.0], [2.0]], [38, 5])
+    assert (window.n_nodes, window.n_late) == (2, 1)

@@ -3,6 +3,7 @@
 import os
 import pickle
 import signal
+import sys
 import warnings
 
 import numpy as np
@@ -160,3 +161,16 @@ def check_frequencies(counts, chances):
     assert expected.min() > 5
     statistic = ((counts[possible] - expected) ** 2 / expected).sum()
     assert statistic < chdtri(possible.sum() - 1, ERROR_RATE)
+
+
+def interrupted_by(trace, call):
+    """Whether a call ends because the trace function raises KeyboardInterrupt."""
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False

@@ -1,12 +1,11 @@
 """An interrupt between any two instructions: no lock stays acquired, and the next call works."""
 
 import dis
-import sys
 import threading
 from pathlib import Path
 
 import pytest
-from samples import forking, in_child
+from samples import forking, in_child, interrupted_by
 
 from probi import Summary, Window, _parallel
 
@@ -35,15 +34,7 @@ def interrupted(call, number):
                 raise KeyboardInterrupt
         return trace
 
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        call()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(before)
-    return False
+    return interrupted_by(trace, call)
 
 
 def in_time(call, seconds=20.0):

@@ -13,6 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from numpy.testing import assert_allclose
+from samples import interrupted_by
 from strategies import examples
 
 import probi
@@ -111,15 +112,7 @@ def interrupted(call, at):
             raise KeyboardInterrupt
         return trace
 
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        call()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(before)
-    return False
+    return interrupted_by(trace, call)
 
 
 def call_or_interrupt(source, call, at):

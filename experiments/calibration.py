@@ -17,17 +17,19 @@ from experiments.records import Records, read
 from experiments.writing import table, words
 
 KEYS = ("setting", "kind", "tenth")
-VALUES = ("n_nodes", "confidence", "right")
+VALUES = ("n_nodes", "confidence", "right", "error")
 
-N_NODES, N_DRAWS = 60_000, 1000
+# Vague nodes are rare, and each tenth needs thousands of nodes to be judged: a few draws sort a pool of nodes into
+# tenths, as many of each are taken, and each node counts for all those that it was taken from.
+N_POOL, N_FEW = 2_000_000, 100
+N_PER_TENTH, N_DRAWS = 10_000, 1000
 # Centers are found with some of the nodes and draws; stability is that of those nodes.
 N_SOLVED, N_SOLVED_DRAWS = 20_000, 50
-AT_ONCE = 2000
+DRAWS_AT_ONCE = 2_000_000
 N_WORLDS = 100
 
-# The largest difference that is allowed, and the nodes that a tenth needs to be judged: the standard error of a share
-# is then at most 0.016.
-BAR, MIN_NODES = 0.02, 1000
+# The largest difference that is allowed, and the largest standard error of a share that is judged by it.
+BAR, MAX_ERROR = 0.02, 0.01
 
 Floats = Any
 
@@ -72,28 +74,28 @@ class World:
 
     def __init__(self, setting: Setting, rng: np.random.Generator) -> None:
         self.rng, self.groups = rng, np.array(setting.places)
-        self.origin = rng.integers(len(self.groups), size=N_NODES)
-        shape = (N_NODES, self.groups.shape[1])
+        self.origin = rng.integers(len(self.groups), size=N_POOL)
+        shape = (N_POOL, self.groups.shape[1])
         self.places = self.groups[self.origin] + rng.normal(size=shape)
-        self.errors = rng.uniform(*setting.errors, size=(N_NODES, 1))
+        self.errors = rng.uniform(*setting.errors, size=(N_POOL, 1))
         self.measured = self.places + self.errors * rng.normal(size=shape)
-        squared = ((self.measured[:, None] - self.groups) ** 2).sum(axis=2)
+        squared = np.column_stack([((self.measured - group) ** 2).sum(axis=1) for group in self.groups])
         weights = np.exp(-0.5 * (squared - squared.min(axis=1, keepdims=True)) / (1.0 + self.errors**2))
         self.posterior = weights / weights.sum(axis=1, keepdims=True)  # of the groups
 
-    def draws(self, start: int, stop: int, m: int) -> Floats:
+    def draws(self, rows: Floats, m: int) -> Floats:
         """Draws of the true places, given what was measured and how places are distributed: of a group, then in it."""
-        posterior, squared_error = self.posterior[start:stop], self.errors[start:stop] ** 2
-        picks = self.rng.random((stop - start, m, 1)) > posterior.cumsum(axis=1)[:, None, :-1]
-        group = self.groups[picks.sum(axis=2)]
-        mean = (self.measured[start:stop, None] + squared_error[:, None] * group) / (1.0 + squared_error[:, None])
-        sigma = np.sqrt(squared_error / (1.0 + squared_error))[:, None]
-        return mean + sigma * self.rng.normal(size=mean.shape)
+        counts = self.rng.multinomial(m, self.posterior[rows])
+        squared_error = self.errors[rows, None] ** 2
+        means = (self.measured[rows, None] + squared_error * self.groups) / (1.0 + squared_error)
+        points = np.repeat(means.reshape(-1, self.groups.shape[1]), counts.ravel(), axis=0)
+        points = points.reshape(len(rows), m, -1)
+        return points + np.sqrt(squared_error / (1.0 + squared_error)) * self.rng.normal(size=points.shape)
 
-    def without_prior(self, start: int, stop: int, m: int) -> Floats:
+    def without_prior(self, rows: Floats, m: int) -> Floats:
         """Draws around the measurements, as if each place were as likely as any other."""
-        noise = self.rng.normal(size=(stop - start, m, self.groups.shape[1]))
-        return self.measured[start:stop, None] + self.errors[start:stop, None] * noise
+        noise = self.rng.normal(size=(len(rows), m, self.groups.shape[1]))
+        return self.measured[rows, None] + self.errors[rows, None] * noise
 
 
 def run(results: Path, report: Any) -> None:
@@ -103,36 +105,45 @@ def run(results: Path, report: Any) -> None:
         if any(row["setting"] == setting.name for row in records):
             continue
         report(f"calibration: {setting.name}")
-        for kind, (confidence, right) in confidences(setting, number).items():
-            for tenth, n_nodes, mean, share in tenths(confidence, right):
-                records.add(setting=setting.name, kind=kind, tenth=tenth, n_nodes=n_nodes, confidence=mean, right=share)
+        for kind, judged in confidences(setting, number).items():
+            for row in tenths(*judged):
+                records.add(setting=setting.name, kind=kind, **row)
 
 
-def confidences(setting: Setting, seed: int) -> dict[str, tuple[Floats, Floats]]:
-    """For each kind the confidence of the labels, and whether they are right."""
+def confidences(setting: Setting, seed: int) -> dict[str, tuple[Floats, ...]]:
+    """For each kind the confidence of the labels, whether they are right, and how many nodes each stands for."""
     world = World(setting, np.random.default_rng([3, seed]))
-    solved = probi.Nodes.from_dense(world.draws(0, N_SOLVED, N_SOLVED_DRAWS))
+    solved = probi.Nodes.from_dense(world.draws(np.arange(N_SOLVED), N_SOLVED_DRAWS))
     centers = probi.solve(solved, len(world.groups), random_state=seed).centers
     nearest = probi.assign(world.places, centers)
     group = probi.assign(world.groups, centers)[world.origin]
-    drawn = _memberships(world.draws, centers)
-    bare = _memberships(world.without_prior, centers)
+    rows, weights = _taken(_memberships(world.draws, np.arange(N_POOL), N_FEW, centers)[1], world.rng)
+    drawn = _memberships(world.draws, rows, N_DRAWS, centers)
+    bare = _memberships(world.without_prior, rows, N_DRAWS, centers)
     candidates = _label_memberships(probi.Nodes.from_matrix(world.groups, world.posterior), centers)
     stable = probi.stability(solved, len(centers), N_WORLDS, seed, centers=centers)
     return {
-        "place": (drawn[1], drawn[0] == nearest),
-        "origin": (candidates[1], candidates[0] == group),
-        "no prior": (bare[1], bare[0] == nearest),
-        "place for origin": (drawn[1], drawn[0] == group),
-        "stability": (stable.confidence, stable.labels == nearest[:N_SOLVED]),
+        "place": (drawn[1], drawn[0] == nearest[rows], weights),
+        "origin": (candidates[1], candidates[0] == group, np.ones(N_POOL)),
+        "no prior": (bare[1], bare[0] == nearest[rows], weights),
+        "place for origin": (drawn[1], drawn[0] == group[rows], weights),
+        "stability": (stable.confidence, stable.labels == nearest[:N_SOLVED], np.ones(N_SOLVED)),
     }
 
 
-def _memberships(draw: Any, centers: Floats) -> tuple[Floats, Floats]:
-    """Labels of all nodes, and the memberships of those."""
+def _taken(confidence: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """As many nodes of each tenth, at random, and how many each stands for."""
+    of_node = _tenth_of(confidence)
+    share = np.minimum(1.0, N_PER_TENTH / np.maximum(np.bincount(of_node, minlength=10), 1))[of_node]
+    rows = np.flatnonzero(rng.random(len(of_node)) < share)
+    return rows, 1.0 / share[rows]
+
+
+def _memberships(draw: Any, rows: Floats, m: int, centers: Floats) -> tuple[Floats, Floats]:
+    """Labels of nodes, and the memberships of those."""
     parts = [
-        _label_memberships(probi.Nodes.from_dense(draw(start, min(start + AT_ONCE, N_NODES), N_DRAWS)), centers)
-        for start in range(0, N_NODES, AT_ONCE)
+        _label_memberships(probi.Nodes.from_dense(draw(some, m)), centers)
+        for some in np.array_split(rows, 1 + len(rows) * m // DRAWS_AT_ONCE)
     ]
     return np.concatenate([labels for labels, _ in parts]), np.concatenate([members for _, members in parts])
 
@@ -142,13 +153,26 @@ def _label_memberships(nodes: probi.Nodes, centers: Floats) -> tuple[Floats, Flo
     return labels, probi.memberships(nodes, centers)[np.arange(len(nodes)), labels]
 
 
-def tenths(confidence: Floats, right: Floats) -> Iterator[tuple[int, int, float, float]]:
-    """For each tenth of confidences: its number, nodes, mean confidence, and the share of labels that is right."""
-    of_node = np.minimum((10 * confidence).astype(int), 9)
-    for tenth in range(10):
+def _tenth_of(confidence: Floats) -> Floats:
+    return np.minimum((10 * confidence).astype(int), 9)
+
+
+def tenths(confidence: Floats, right: Floats, weights: Floats) -> Iterator[dict[str, Any]]:
+    """For each tenth of confidences: nodes, mean confidence, share of labels that is right, and its standard error.
+
+    If confidences are right, each label is right with its own one, which gives the variance of the share.
+    """
+    of_node = _tenth_of(confidence)
+    for tenth in np.unique(of_node).tolist():
         some = of_node == tenth
-        if some.any():
-            yield tenth, int(some.sum()), float(confidence[some].mean()), float(right[some].mean())
+        weight, sure = weights[some] / weights[some].sum(), confidence[some]
+        yield {
+            "tenth": tenth,
+            "n_nodes": len(sure),
+            "confidence": float(weight @ sure),
+            "right": float(weight @ right[some]),
+            "error": float(np.sqrt(weight**2 @ (sure * (1.0 - sure)))),
+        }
 
 
 # -- the page ---------------------------------------------------------------------------------------------------------
@@ -156,7 +180,7 @@ def tenths(confidence: Floats, right: Floats) -> Iterator[tuple[int, int, float,
 
 def largest(rows: list[dict[str, Any]]) -> float:
     """Largest difference over tenths with enough nodes."""
-    return max(abs(r["confidence"] - r["right"]) for r in rows if r["n_nodes"] >= MIN_NODES)
+    return max(abs(r["confidence"] - r["right"]) for r in rows if r["error"] <= MAX_ERROR)
 
 
 def calibration_page(folder: Path) -> str:
@@ -169,17 +193,20 @@ def calibration_page(folder: Path) -> str:
         [name, *(f"{largest([r for r in rows if (r['setting'], r['kind']) == (name, kind)]):.3f}" for kind in KINDS)]
         for name in settings
     ]
-    plot_calibration(rows, settings, KINDS, MIN_NODES, folder / "calibration.svg")
+    plot_calibration(rows, settings, KINDS, MAX_ERROR, folder / "calibration.svg")
     return "\n".join(
         [
             "# Calibration\n",
             words((__doc__ or "").partition("\n\n")[0]),
             words(f"""
-                {N_NODES:,} nodes per setting. A true place comes from one of some Gaussian groups with a standard
+                {N_POOL:,} nodes per setting. A true place comes from one of some Gaussian groups with a standard
                 deviation of 1, and is measured with a Gaussian error that is known. Centers are found with
                 {N_SOLVED:,} of the nodes; each node gets its label and the confidence in it. The labels are sorted
                 into tenths by confidence, and in each tenth the mean confidence is compared with the share of labels
-                that is right. The table has the largest difference over tenths with at least {MIN_NODES:,} nodes.
+                that is right. Where confidences need {N_DRAWS:,} draws per node, about {N_PER_TENTH:,} nodes of each
+                tenth are taken at random, by {N_FEW} draws, and counted for all; stability is that of the
+                {N_SOLVED:,} nodes. The table has the largest difference over tenths in which the standard error of
+                the share (binomial, with the weights of the nodes) is at most {MAX_ERROR}.
             """),
             table(["setting", *KINDS], by_kind),
             _missing(settings),
@@ -188,7 +215,7 @@ def calibration_page(folder: Path) -> str:
             "",
             _verdict(rows, settings),
             "## Each tenth of what is calibrated\n",
-            words("Mean confidence → share that is right (nodes):"),
+            words("Mean confidence → share that is right ± standard error (nodes looked at):"),
             table(
                 ["setting", "kind", *(f"0.{t} to {(t + 1) / 10:g}" for t in range(3, 10))],
                 _all_tenths(rows, settings),
@@ -253,4 +280,4 @@ def _all_tenths(rows: list[dict[str, Any]], settings: list[str]) -> Iterator[lis
 
 
 def _cell(row: dict[str, Any] | None) -> str:
-    return "" if row is None else f"{row['confidence']:.3f} → {row['right']:.3f} ({row['n_nodes']:,})"
+    return "" if row is None else f"{row['confidence']:.3f} → {row['right']:.3f} ± {row['error']:.3f} ({row['n_nodes']:,})"

@@ -132,7 +132,7 @@ def plot_growth(rows: list[Row], names: dict[str, str], path: Path) -> None:
     save(figure, path)
 
 
-def plot_calibration(rows: list[Row], settings: list[str], kinds: Any, min_nodes: int, path: Path) -> None:
+def plot_calibration(rows: list[Row], settings: list[str], kinds: Any, max_error: float, path: Path) -> None:
     """Share of labels that is right over confidence, a panel for each setting; the diagonal is calibrated."""
     colors = ("#4477aa", "#228833", "#ee6677", "#ccbb44", "#aa3377")
     styles = ("o-", "s-", "^--", "v--", "D:")
@@ -140,7 +140,7 @@ def plot_calibration(rows: list[Row], settings: list[str], kinds: Any, min_nodes
     for panel, setting in zip(panels, settings, strict=False):
         panel.plot([0, 1], [0, 1], color="#bbbbbb", linewidth=5, solid_capstyle="butt", zorder=0)
         for kind, color, style in zip(kinds, colors, styles, strict=True):
-            some = [r for r in rows if (r["setting"], r["kind"]) == (setting, kind) and r["n_nodes"] >= min_nodes]
+            some = [r for r in rows if (r["setting"], r["kind"]) == (setting, kind) and r["error"] <= max_error]
             x, y = [r["confidence"] for r in some], [r["right"] for r in some]
             panel.plot(x, y, style, color=color, markersize=4, label=kind)
         panel.set_title(setting, fontsize=9, loc="left")

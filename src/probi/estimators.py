@@ -62,6 +62,8 @@ class KMedianBase(ClusterMixin, BaseEstimator):
     random_state: Any = None
     n_jobs: int | None = None
     verbose: int = 0
+    outliers: float | None = None
+    outlier_distance: float | None = None
 
     def _solved(self, source: Nodes | Summary, random_state: Any) -> Result:
         """Solve with the parameters of the estimator; warns as scikit-learn does if clusters stay empty."""
@@ -69,7 +71,7 @@ class KMedianBase(ClusterMixin, BaseEstimator):
         preset = self.preset if isinstance(source, Nodes) else None
         options = SolveOptions(
             self.n_clusters, self.n_init, preset, self.init, self.max_iter, self.tol, random_state,
-            Progress(verbose=self.verbose), **self._outlier_options(),
+            Progress(verbose=self.verbose), self.outliers, self.outlier_distance,
         )  # fmt: skip
         result = solve_quietly(source, options)
         if result.n_distinct < self.n_clusters:
@@ -77,10 +79,6 @@ class KMedianBase(ClusterMixin, BaseEstimator):
         if contradictory(result):
             warnings.warn(contradiction(result), ConvergenceWarning, stacklevel=3)
         return result
-
-    def _outlier_options(self) -> dict[str, float | None]:
-        """What is left out: nothing, for engines."""
-        return {}
 
     def _fitted(self) -> Any:
         check_is_fitted(self)
@@ -109,12 +107,6 @@ class KMedianBase(ClusterMixin, BaseEstimator):
 @dataclass(eq=False, repr=False, kw_only=True)
 class _KMedian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KMedianBase):
     """What both estimators of data in memory do once there are centers."""
-
-    outliers: float | None = None
-    outlier_distance: float | None = None
-
-    def _outlier_options(self) -> dict[str, float | None]:
-        return {"outliers": self.outliers, "outlier_distance": self.outlier_distance}
 
     def fit_predict(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> Labels:
         """Find the centers and return the label of each node.

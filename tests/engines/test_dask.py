@@ -251,6 +251,22 @@ def test_estimator_predicts_with_the_scales_that_it_was_fitted_with():
     assert_array_equal(again["cluster"], model.labels_.compute()["cluster"].iloc[:1000])
 
 
+def test_outliers_have_no_label_in_any_source():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 3, 2)) + 9 * rng.integers(2, size=(1000, 1, 1))
+    X[:20] += 500.0 * rng.choice([-1.0, 1.0], (20, 1, 1))
+    array = da.from_array(X, chunks=(300, 3, 2))
+    model = clone(on_dask.DaskPROBI(2, outliers=0.02, random_state=0)).fit(array)
+    expected = np.where(np.arange(1000) < 20, -1, probi.assign(X, model.cluster_centers_))
+    assert_array_equal(model.labels_.compute(), expected)
+    bag = db.from_sequence([Nodes.from_dense(X[:300]), Nodes.from_dense(X[300:])], npartitions=2)
+    assert_array_equal(np.concatenate(model.predict(bag).compute()), expected)
+    rows = X.reshape(-1, 2)
+    frame = dd.from_pandas(pd.DataFrame({"x": rows[:, 0], "y": rows[:, 1]}), npartitions=2)
+    model.reading = {"layout": "groups", "group_size": 3}
+    assert_array_equal(model.predict(frame).compute()["cluster"], expected)
+
+
 def test_memberships_of_arrays_and_bags():
     X = np.random.default_rng(0).normal(size=(600, 3, 2))
     model = on_dask.DaskPROBI(3, random_state=0).fit(da.from_array(X, chunks=(200, 3, 2)))

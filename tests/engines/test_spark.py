@@ -329,6 +329,19 @@ def test_transform_adds_a_column(spark):
     assert {row.prediction for row in one_node.collect()} == {labels[0]}
 
 
+def test_outliers_have_no_label(spark):
+    rng = np.random.default_rng(0)
+    points = np.repeat([[0.0, 0.0], [9.0, 0.0], [500.0, 0.0]], [60, 60, 2], axis=0) + rng.normal(size=(122, 2))
+    frame = frame_of(spark, {"id": list(range(122)), "x0": points[:, 0].tolist(), "x1": points[:, 1].tolist()})
+    expected = {i: -1 if i >= 120 else int(points[i, 0] < 4.5) for i in range(122)}
+    found = on_spark.assign(frame, [[9.0, 0.0], [0.0, 0.0]], outlier_distance=20.0, layout="points").collect()
+    assert {row.id: row.cluster for row in found} == expected
+    model = on_spark.SparkPROBI(2, outliers=0.02, random_state=0, layout="points").fit(frame)
+    labels = {row.id: row.prediction for row in model.transform(frame).collect()}
+    assert {i for i, label in labels.items() if label == -1} == {120, 121}
+    assert len(set(labels.values())) == 3
+
+
 def test_it_is_a_stage_of_a_pipeline(spark):
     plain = some_nodes("long", n=60)
     frame = frame_of(spark, columns_of(plain, "long"))

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +40,7 @@ from probi.estimators import KMedianBase
 from probi.io.options import Options
 from probi.membership import memberships
 from probi.nodes import Nodes
-from probi.objective import assign as nearest
+from probi.solver.trimmed import assign_inliers
 from probi.summary import Summary
 from probi.tables.to_arrays import sorted_by_id
 from probi.validation import check_count, seed_of
@@ -116,6 +117,7 @@ def assign(
     source: Any,
     centers: ArrayLike,
     *,
+    outlier_distance: float = math.inf,
     space: Any = None,
     client: Any = None,
     part_bytes: int = PART_BYTES,
@@ -129,6 +131,8 @@ def assign(
         As in :func:`summarize`.
     centers : array-like of shape (k, d)
         Coordinates of the centers: ``result.centers``.
+    outlier_distance : float, default=inf
+        Nodes that are farther from all centers, beyond their spread, have the label -1: ``result.outlier_distance``.
     space : Transform or dict, default=None
         With ``scale``: the scales used to find the centers, ``summary.about["space"]``. None: estimated from this
         source.
@@ -156,12 +160,12 @@ def assign(
     """
     engine = DaskEngine(client)
     if not isinstance(source, (da.Array, db.Bag)):
-        return engine.assign(source, centers, reading, space, part_bytes)
+        return engine.assign(source, centers, reading, space, part_bytes, outlier_distance)
     collection, size, _ = engine.open(source, reading)
     if isinstance(source, db.Bag):
-        return collection.map(nearest, np.asarray(centers))
+        return collection.map(assign_inliers, np.asarray(centers), outlier_distance)
     return collection.map_blocks(
-        _labels, np.asarray(centers), size, chunks=(tuple(n // size for n in collection.chunks[0]),),
+        _labels, np.asarray(centers), outlier_distance, size, chunks=(tuple(n // size for n in collection.chunks[0]),),
         drop_axis=list(range(1, collection.ndim)), dtype=np.int32, meta=np.empty(0, np.int32),
     )  # fmt: skip
 
@@ -339,8 +343,8 @@ def _summarize_nodes(task: Summarize, number: int, part: Any, group_size: int) -
     return task.of_nodes(batches, number)
 
 
-def _labels(block: Any, centers: Any, group_size: int) -> Any:
-    return nearest(_nodes_of_block(block, group_size), centers)
+def _labels(block: Any, centers: Any, outlier_distance: float, group_size: int) -> Any:
+    return assign_inliers(_nodes_of_block(block, group_size), centers, outlier_distance)
 
 
 def _memberships(block: Any, centers: Any, group_size: int) -> Any:
@@ -409,6 +413,8 @@ class DaskPROBI(KMedianBase):
     ----------
     n_clusters, preset, n_init, init, max_iter, tol, random_state, n_jobs, verbose, summary_size, summary_params
         As in :class:`probi.PROBI`; the summary is solved in this process.
+    outliers, outlier_distance : float, default=None
+        What is left out, as in :class:`probi.PLloyd`; :meth:`predict` labels it -1.
     reading : dict, default=None
         How DataFrames and files are read, as in :func:`probi.io.read`: ``{"layout": "groups", "group_size": 10}``.
         Weights are a column of the data: ``{"weight": "column"}``.
@@ -496,7 +502,10 @@ class DaskPROBI(KMedianBase):
         (10,)
         """
         with self._fitted():
-            return assign(X, self.result_.centers, space=self.summary_.about.get("space"), **self.reading or {})
+            result, space = self.result_, self.summary_.about.get("space")
+            return assign(
+                X, result.centers, outlier_distance=result.outlier_distance, space=space, **self.reading or {}
+            )
 
     def predict_proba(self, X: Any) -> Any:
         """Memberships of nodes, lazily; see :func:`probi.memberships`.

@@ -1,5 +1,6 @@
 """What engines share: sources that are read in parts, the two passes over them, and streams."""
 
+import math
 import os
 import platform
 from abc import ABC, abstractmethod
@@ -14,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from probi._stores import as_path
-from probi._types import Array
+from probi._types import Array, Labels
 from probi.engines import PART_BYTES
 from probi.engines.tasks import Assign, Summarize, Task, finish, groups, unpack_part
 from probi.errors import InputError
@@ -25,7 +26,7 @@ from probi.io.passes import Tally
 from probi.io.reader import Reader, ReaderInfo
 from probi.io.rows import FILE, Rows, concat_rows
 from probi.io.transform import N_ESTIMATED, SCALES, Transform
-from probi.objective import assign as nearest
+from probi.solver.trimmed import assign_inliers
 from probi.summary import Summary
 from probi.summary.config import SummaryConfig
 from probi.tables.columns import Columns
@@ -122,9 +123,17 @@ class Engine(ABC):
         task = Summarize(config)
         return finish(self.merge(self.run(source, how, task), task, on_part), how.options)
 
-    def assign(self, source: Any, centers: ArrayLike, reading: Mapping[str, Any], space: Space, part_bytes: int) -> Any:
+    def assign(
+        self,
+        source: Any,
+        centers: ArrayLike,
+        reading: Mapping[str, Any],
+        space: Space,
+        part_bytes: int,
+        outlier_distance: float = math.inf,
+    ) -> Any:
         """DataFrame of the assignments of a source."""
-        task = Assign((np.asarray(centers),))
+        task = Assign((np.asarray(centers),), (outlier_distance,))
         how = self.open(source, reading, space, part_bytes)
         return self.to_frame(self.run(source, how, task), how.empty(task))
 
@@ -327,7 +336,9 @@ class Frame(NamedTuple):
         source = Source(None, "tables", f"partition {number}", some)
         return Reader([source], self.options, self.known)
 
-    def labeled(self, number: int, tables: Iterable[pa.Table], centers: Array) -> Iterator[tuple[pa.Table, pa.Array]]:
+    def labeled(
+        self, number: int, tables: Iterable[pa.Table], centers: Array, outlier_distance: float
+    ) -> Iterator[tuple[pa.Table, pa.Array]]:
         """Rows of a partition, in pieces, and the cluster of each row's node; null for rows in no node."""
         waiting: deque[pa.Table] = deque()  # the reader appends to it on its own thread
 
@@ -339,7 +350,8 @@ class Frame(NamedTuple):
         n_before = 0
         for batch in self._reader(number, read()).batches():
             if n_rows := batch.counts.rows - n_before:
-                yield _take_rows(waiting, n_rows), _labels_of_rows(batch, centers, n_before, n_rows)
+                labels = assign_inliers(batch.nodes, centers, outlier_distance)
+                yield _take_rows(waiting, n_rows), _labels_of_rows(batch, labels, n_before, n_rows)
             n_before = batch.counts.rows
 
 
@@ -355,12 +367,12 @@ def _take_rows(tables: deque[pa.Table], n_rows: int) -> pa.Table:
     return pa.concat_tables(taken)
 
 
-def _labels_of_rows(batch: Batch, centers: Array, n_before: int, n_rows: int) -> pa.Array:
+def _labels_of_rows(batch: Batch, of_nodes: Labels, n_before: int, n_rows: int) -> pa.Array:
     labels = np.zeros(n_rows, np.int32)
     if len(batch.nodes):
         starts = batch.where % FILE - n_before
         # Rows up to the next node belong to this one, or are left out.
-        labels[starts[0] :] = np.repeat(nearest(batch.nodes, centers), np.diff(np.append(starts, n_rows)))
+        labels[starts[0] :] = np.repeat(of_nodes, np.diff(np.append(starts, n_rows)))
     left_out = np.zeros(n_rows, bool)
     left_out[batch.left_out % FILE - n_before] = True
     return pa.array(labels, mask=left_out)

@@ -11,6 +11,7 @@ The executors' Python needs probi; only parameters are sent to them. ::
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import re
@@ -115,6 +116,7 @@ def assign(
     source: Any,
     centers: ArrayLike,
     *,
+    outlier_distance: float = math.inf,
     space: Any = None,
     order: str | None = None,
     n_partitions: int | None = None,
@@ -130,6 +132,8 @@ def assign(
         As in :func:`summarize`.
     centers : array-like of shape (k, d)
         Coordinates of the centers: ``result.centers``.
+    outlier_distance : float, default=inf
+        Nodes that are farther from all centers, beyond their spread, have the label -1: ``result.outlier_distance``.
     space : Transform or dict, default=None
         With ``scale``: the scales used to find the centers, ``summary.about["space"]``. None: estimated from this
         source.
@@ -139,8 +143,8 @@ def assign(
     Returns
     -------
     DataFrame
-        One row per node: its id if it has one, its cluster, and its expected distances to its own center and to the
-        next. For files also its first row.
+        One row per node: its id if it has one, its cluster, and how sure that is: the columns of
+        ``assignment.parquet``. For files also its first row.
 
     Examples
     --------
@@ -151,7 +155,9 @@ def assign(
     >>> sorted((row.id, row.cluster) for row in assignment.collect())
     [('a', 0), ('b', 1), ('c', 1)]
     """
-    return SparkEngine(session, order, n_partitions).assign(source, centers, reading, space, part_bytes)
+    return SparkEngine(session, order, n_partitions).assign(
+        source, centers, reading, space, part_bytes, outlier_distance
+    )
 
 
 class SparkEngine(Engine):
@@ -323,9 +329,11 @@ def _check_order(order: str, last: Any, values: list[Any]) -> Any:
     return last
 
 
-def _predict(how: Frame, centers: Any, names: list[str], column: str, batches: Batches) -> Iterator[pa.RecordBatch]:
+def _predict(
+    how: Frame, centers: Any, outlier_distance: float, names: list[str], column: str, batches: Batches
+) -> Iterator[pa.RecordBatch]:
     """Add a column with the cluster of each row's node."""
-    for table, labels in how.labeled(TaskContext.get().partitionId(), _tables(batches), centers):
+    for table, labels in how.labeled(TaskContext.get().partitionId(), _tables(batches), centers, outlier_distance):
         yield from table.select(names).append_column(column, labels).combine_chunks().to_batches()
 
 
@@ -395,7 +403,7 @@ class SparkPROBI(Estimator):
         Number of centers.
     summary_size : int, default=None
         Nodes in the summary; None means 200 * n_clusters.
-    preset, n_init, random_state, summary_params
+    preset, n_init, random_state, summary_params, outliers, outlier_distance
         As in :class:`probi.PROBI`.
     prediction_col : str, default="prediction"
         Column that ``transform`` of the model adds.
@@ -423,6 +431,8 @@ class SparkPROBI(Estimator):
         n_init: int | None = None,
         random_state: Any = None,
         summary_params: dict[str, Any] | None = None,
+        outliers: float | None = None,
+        outlier_distance: float | None = None,
         prediction_col: str = "prediction",
         order: str | None = None,
         n_partitions: int | None = None,
@@ -431,6 +441,7 @@ class SparkPROBI(Estimator):
         super().__init__()
         self.n_clusters, self.summary_size, self.preset, self.n_init = n_clusters, summary_size, preset, n_init
         self.random_state, self.summary_params, self.prediction_col = random_state, summary_params, prediction_col
+        self.outliers, self.outlier_distance = outliers, outlier_distance
         self.order, self.n_partitions, self.reading = order, n_partitions, reading
 
     def _fit(self, dataset: DataFrame) -> SparkPROBIModel:
@@ -439,7 +450,10 @@ class SparkPROBI(Estimator):
         engine = SparkEngine(None, self.order, self.n_partitions)
         how = engine.open(dataset, self.reading)
         summary = engine.summarize_opened(dataset, how, config)
-        result = solve(summary, self.n_clusters, n_init=self.n_init, random_state=config.seed)
+        result = solve(
+            summary, self.n_clusters, n_init=self.n_init, random_state=config.seed, outliers=self.outliers,
+            outlier_distance=self.outlier_distance,
+        )  # fmt: skip
         return SparkPROBIModel(summary, result, how, engine, self.prediction_col)
 
 
@@ -492,7 +506,8 @@ class SparkPROBIModel(Model):
         if self._prediction_col in dataset.columns:
             raise InputError(f"Column {self._prediction_col!r} already exists. Use another prediction_col.")
         frame = self._engine.colocate_nodes(dataset, self._how.known.columns)
-        predict = partial(_predict, self._how, self.centers, dataset.columns, self._prediction_col)
+        distance = self.result.outlier_distance
+        predict = partial(_predict, self._how, self.centers, distance, dataset.columns, self._prediction_col)
         schema = StructType([*dataset.schema.fields]).add(self._prediction_col, IntegerType())
         return _map_in_arrow(frame, predict, schema)
 

@@ -280,4 +280,6 @@ def _all_tenths(rows: list[dict[str, Any]], settings: list[str]) -> Iterator[lis
 
 
 def _cell(row: dict[str, Any] | None) -> str:
-    return "" if row is None else f"{row['confidence']:.3f} → {row['right']:.3f} ± {row['error']:.3f} ({row['n_nodes']:,})"
+    if row is None:
+        return ""
+    return f"{row['confidence']:.3f} → {row['right']:.3f} ± {row['error']:.3f} ({row['n_nodes']:,})"

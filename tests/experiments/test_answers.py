@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 import probi
 from experiments import answers, calibration, generated
@@ -23,14 +24,25 @@ def test_wrong_memberships_are_noticed():
 
 def test_tenths():
     confidence, right = np.array([0.31, 0.95, 1.0, 0.9, 0.35]), np.array([True, True, False, True, False])
-    assert list(calibration.tenths(confidence, right)) == [
-        (3, 2, pytest.approx(0.33), 0.5),
-        (9, 3, pytest.approx(0.95), pytest.approx(2 / 3)),
-    ]
+    vague, sure = calibration.tenths(confidence, right, np.array([3.0, 1.0, 1.0, 1.0, 1.0]))
+    error = np.sqrt(0.75**2 * 0.31 * 0.69 + 0.25**2 * 0.35 * 0.65)
+    assert vague == pytest.approx({"tenth": 3, "n_nodes": 2, "confidence": 0.32, "right": 0.75, "error": error})
+    error = np.sqrt(0.95 * 0.05 + 0.9 * 0.1) / 3
+    assert sure == pytest.approx({"tenth": 9, "n_nodes": 3, "confidence": 0.95, "right": 2 / 3, "error": error})
+
+
+def test_nodes_of_each_tenth_stand_for_all_of_it(monkeypatch):
+    monkeypatch.setattr(calibration, "N_PER_TENTH", 100)
+    confidence = np.repeat([0.35, 0.95], [50, 10_000])
+    rows, weights = calibration._taken(confidence, np.random.default_rng(0))
+    assert_array_equal(rows[:50], np.arange(50))
+    assert_array_equal(weights, np.where(rows < 50, 1.0, 100.0))
+    assert 60 <= len(rows) - 50 <= 140  # four standard deviations of 100
 
 
 def test_calibrated_and_not(tmp_path, monkeypatch):
-    for name, value in {"N_NODES": 2500, "N_SOLVED": 300, "N_DRAWS": 60, "MIN_NODES": 120}.items():
+    small = {"N_POOL": 3000, "N_FEW": 20, "N_PER_TENTH": 400, "N_SOLVED": 300, "N_DRAWS": 60, "MAX_ERROR": 0.045}
+    for name, value in small.items():
         monkeypatch.setattr(calibration, name, value)
     monkeypatch.setattr(calibration, "SETTINGS", calibration.SETTINGS[2:3])
     calibration.run(tmp_path, lambda text: None)
@@ -38,7 +50,7 @@ def test_calibrated_and_not(tmp_path, monkeypatch):
     rows = read(tmp_path / "calibration.csv")
     assert {r["kind"] for r in rows} == set(calibration.KINDS)
     of = {kind: calibration.largest([r for r in rows if r["kind"] == kind]) for kind in calibration.KINDS}
-    # Four standard errors of a tenth with 120 nodes are 0.18; groups overlap: places and origins differ by more.
+    # Four standard errors are at most 0.18; groups overlap: places and origins differ by more.
     assert max(of["place"], of["origin"]) < 0.18 < of["place for origin"]
     text = calibration.calibration_page(tmp_path)
     assert f"| {calibration.SETTINGS[0].name} | {of['place']:.3f} | {of['origin']:.3f} |" in text

@@ -64,6 +64,28 @@ def test_labels_and_memberships_are_those_of_every_solution(data, nodes, results
         assert_array_equal(rows[every, second], rows.max(axis=1))
 
 
+def test_outliers_have_no_cluster_and_do_not_stretch_the_plot(nodes):
+    away = np.where(np.arange(nodes.n_realizations) < nodes.offsets[3], 1e6, 0.0)[:, None]
+    far = nodes.with_points(nodes.points + away)
+    clean = nodes[3:]
+    results = [replace(solve(clean, k, n_init=1, random_state=0), outlier_distance=1e5) for k in (3, 5)]
+    data = data_of(results, far)
+    for solution, result in zip(data["solutions"], results, strict=True):
+        labels, second = unpacked(solution["labels"], "u1"), unpacked(solution["second"], "u1")
+        assert_array_equal(labels[:3], 255)
+        assert_array_equal(labels[3:], assign(clean, result.centers))
+        assert_array_equal(unpacked(solution["probabilities"], "u1")[:3], 0)
+        assert_array_equal(second[:3], memberships(far[:3], result.centers).argmax(axis=1))
+        alone = Profiles(make_scene(replace(results[0], outlier_distance=np.inf), clean, None, None), 8)
+        owners = np.repeat(assign(clean, result.centers), np.diff(clean.offsets))
+        assert solution["middle"] == alone.quartiles(owners, len(result.centers))
+    assert max(np.ptp(data["plane"][axis]["limits"]) for axis in "xy") < 3 * np.ptp(clean.points)
+    assert "outliers" in data["caption"]
+    page = render_report(results, far, None)
+    assert "of the mass was left out as outliers" in page
+    assert "outlier" not in render_report(solve(clean, 3, n_init=1, random_state=0), clean, None).split("<script")[0]
+
+
 def test_positions_are_those_of_the_plot(data, nodes, results):
     plane = choose_plane(make_scene(results[1], nodes, None, None))
     limits = np.array([data["plane"][axis]["limits"] for axis in "xy"])

@@ -306,6 +306,24 @@ def test_one_feature_has_rows_and_certain_nodes_have_no_memberships(browser, tmp
     assert browser.complaints((tmp_path / "rows.html").as_uri()) == []
 
 
+def test_outliers_are_crosses_in_no_cluster(browser, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 3, 2)) + 9 * (np.arange(100) % 2)[:, None, None]
+    X[7] += 500.0
+    far = Nodes.from_dense(X, ids=[f"buoy {i}" for i in range(100)])
+    path = tmp_path / "report.html"
+    write_report(path, solve(far, 2, outliers=0.01, random_state=0), far)
+    browser.open(path, 1400)
+    find(browser, "buoy 7")
+    name, *lines = browser.text(".card").split("\n")
+    assert name == "buoy 7: outlier"
+    assert lines[1:3] == ["nearest center", "100\u202f%"]
+    assert "outlier, in no cluster" in browser.text(".unseen[role=status]")
+    browser.click(*browser.middle(".live .chosen"))
+    assert browser.text(".panel h4") == "Clusters by share"  # no cluster to show
+    assert browser.complaints(path.as_uri()) == []
+
+
 def test_a_map_stays_and_the_picture_after_it_is_explored(browser, nodes, results, tmp_path):
     labels = np.arange(12).reshape(3, 4) % 2
     context = ReportContext("t", {}, {}, "", map=LabelMap(np.arange(4.0), np.arange(3.0), labels))

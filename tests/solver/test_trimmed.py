@@ -69,6 +69,16 @@ def test_planted_outliers_are_found(kind):
     assert not is_out[result.representatives.index].any()
 
 
+@pytest.mark.parametrize("parameters", [{"outliers": 0.02}, {"outlier_distance": 100.0}])
+def test_outliers_in_several_places_hold_no_center(parameters):
+    # The two places cost more than all the rest, so the first centers, one more than needed, serve them.
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(600, 2)) + 9 * (np.arange(600) % 2)[:, None]
+    points[:12] += 500.0 * (-1.0) ** np.arange(12)[:, None]
+    result = probi.solve(points, 2, random_state=0, **parameters)
+    assert_array_equal(np.flatnonzero(result.labels == -1), np.arange(12))
+
+
 def test_a_distance_instead_of_a_share():
     points, is_out = planted("far")
     result = probi.solve(points, 5, outlier_distance=20.0, random_state=0)

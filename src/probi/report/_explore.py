@@ -16,12 +16,23 @@ from probi._notes import counted, name_of
 from probi._types import Array, Floats, Integers, Labels
 from probi.medians import SPREAD_TOL, certified_medians
 from probi.membership import memberships
-from probi.objective import assign
 from probi.report._marks import PALETTE, SAME_MARKER
 from probi.report._picture import limits
 from probi.report._scene import Scene, clean, fixed, short
-from probi.report.plots import GOLDEN, LONGEST_NAME, Plane, axes_scale, choose_plane, ellipses, sample_indices, some
+from probi.report.plots import (
+    GOLDEN,
+    LONGEST_NAME,
+    OUTLIERS,
+    Plane,
+    axes_scale,
+    choose_plane,
+    edges,
+    ellipses,
+    sample_indices,
+    some,
+)
 from probi.solver.result import Result
+from probi.solver.trimmed import OUTLIER, assign_inliers
 
 STEPS = 65535  # positions are 16 bits: finer than any screen
 
@@ -60,7 +71,10 @@ def explorer_data(results: Sequence[Result], chosen: int, scene: Scene, tables: 
     places = project(plane, certified_medians(nodes, SPREAD_TOL)[0], heights)
     points = project(plane, nodes.points[rows], heights[of_node])
     centers = [project(plane, one.centers) for one in results]
-    x, y = (limits(np.concatenate([part[:, j] for part in (places, points, *centers)])) for j in (0, 1))
+    labels = [assign_inliers(scene.nodes, np.asarray(one.centers), one.outlier_distance) for one in results]
+    inside = np.any([each[shown] >= 0 for each in labels], axis=0)
+    framed = (places[inside], points[inside[of_node]], *centers)
+    x, y = (limits(np.concatenate([part[:, j] for part in framed])) for j in (0, 1))
     frame = Frame(x, (0.0, 1.0) if plane.has_rows else y)
     probabilities = nodes.probabilities[rows] / np.maximum.reduceat(nodes.probabilities, nodes.offsets[:-1])[of_node]
     profiles = Profiles(scene, sum(len(one.centers) for one in results))
@@ -82,7 +96,10 @@ def explorer_data(results: Sequence[Result], chosen: int, scene: Scene, tables: 
             "aspect": axes_scale(plane, x[1] - x[0], y[1] - y[0])[0],
             "hasRows": plane.has_rows,
         },
-        "caption": _caption(scene, len(nodes), len(points)) + plane.note + scene.sample_note,
+        "caption": _caption(scene, len(nodes), len(points))
+        + OUTLIERS * any((each < 0).any() for each in labels)
+        + plane.note
+        + scene.sample_note,
         "isCertain": scene.nodes.is_certain,
         "palette": PALETTE,
         "sameMarker": SAME_MARKER,
@@ -90,8 +107,8 @@ def explorer_data(results: Sequence[Result], chosen: int, scene: Scene, tables: 
         "isPartial": len(profiles.features) < len(scene.features),
         "chosen": chosen,
         "solutions": [
-            _solution(one, scene, plane, frame, profiles, all_points, shown, table)
-            for one, table in zip(results, tables, strict=True)
+            _solution(one, scene, its_labels, plane, frame, profiles, all_points, shown, table)
+            for one, its_labels, table in zip(results, labels, tables, strict=True)
         ],
     }
 
@@ -135,8 +152,9 @@ class Frame(NamedTuple):
         return np.asarray(np.round((points - low) / (high - low) * STEPS))
 
     def packed(self, points: Floats) -> str:
-        """Positions as base64; those that are missing are at 0, beyond all others."""
-        return packed(np.clip(np.nan_to_num(self.steps(points)), 0, STEPS), "<u2")
+        """Positions as base64; outliers beyond the plot are at its edge, positions that are missing at 0."""
+        inside = np.clip(points, *edges(self.x, self.y))
+        return packed(np.nan_to_num(self.steps(inside)), "<u2")
 
 
 class Profiles:
@@ -165,8 +183,9 @@ class Profiles:
     def quartiles(self, owners: Labels, n_clusters: int) -> list[list[float | None]]:
         """First and third quartile of each feature over the realizations of each cluster, one after the other."""
         out = np.full((n_clusters, 2, len(self.scene.features)), np.nan)
+        is_inside = owners >= 0
         kind = np.uint16 if n_clusters <= 1 << 16 else np.int32  # NumPy sorts 16 bits in linear time
-        for j, order in zip(self.features, self._sorted, strict=True):
+        for j, order in zip(self.features, (each[is_inside[each]] for each in self._sorted), strict=True):
             by_cluster = order[np.argsort(owners[order].astype(kind), kind="stable")]
             sums = np.cumsum(self.scene.masses[by_cluster])
             ends = np.cumsum(np.bincount(owners[order], minlength=n_clusters))
@@ -187,25 +206,27 @@ def numbers(values: Floats, decimals: int = 2) -> list[list[float | None]]:
 
 
 def _solution(
-    result: Result, scene: Scene, plane: Plane, frame: Frame, profiles: Profiles, points: Floats, shown: Integers,
-    table: Table,
+    result: Result, scene: Scene, labels: Labels, plane: Plane, frame: Frame, profiles: Profiles, points: Floats,
+    shown: Integers, table: Table,
 ) -> dict[str, Any]:  # fmt: skip
-    """Clusters of one solution, and the labels of the nodes."""
+    """Clusters of one solution, and the labels of the nodes.
+
+    Outliers have the largest number of their kind as label, probability 0 in it, and the most probable cluster second.
+    """
     k, centers = len(result.centers), np.asarray(result.centers)
-    labels = assign(scene.nodes, centers)
     clusters = replace(scene, labels=labels, coordinates=centers)
     own = labels[shown]
     rows = memberships(scene.nodes.take(shown), centers)
-    every = np.arange(len(shown))
-    own_share = rows[every, own]
-    rows[every, own] = -1.0
+    every, is_out = np.arange(len(shown)), own == OUTLIER
+    own_share = np.where(is_out, 0.0, rows[every, own])
+    rows[every[~is_out], own[~is_out]] = -1.0
     second = rows.argmax(axis=1)
     second_share = np.maximum(rows[every, second], 0.0)
-    kind = "u1" if k <= 256 else "<u2"
+    kind = "u1" if k < 256 else "<u2"
     chosen = getattr(result, "representatives", None)
     return {
         "k": k,
-        "wide": k > 256,
+        "wide": k >= 256,
         "labels": packed(own, kind),
         "probabilities": packed(np.minimum(np.round(100 * own_share), np.where(own_share < 1.0, 99, 100)), "u1"),
         "second": packed(second, kind),

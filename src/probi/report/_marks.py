@@ -43,6 +43,7 @@ SHAPES = {
     "o": "M{0} {1}a{2} {2} 0 1 0 {3} 0a{2} {2} 0 1 0-{3} 0Z",
     "s": "M-{2}-{2}H{2}V{2}H-{2}Z",
     "^": "M0-{2}L{2} {2}H-{2}Z",
+    "X": "M-{2}-{2}l.5-.5L{2} {2}l-.5 .5ZM-{2} {2}l-.5-.5L{2}-{2}l.5 .5Z",
 }
 N_CORNERS = 60  # of an ellipse
 N_LAYERS = 12  # layers in which the marks of all clusters alternate on top
@@ -59,12 +60,14 @@ def has_colors(n_clusters: int) -> bool:
 
 
 def color(cluster: int, n_clusters: int) -> str:
-    """Color of a cluster."""
-    return PALETTE[cluster] if has_colors(n_clusters) else MUTED
+    """Color of a cluster, or of outliers, -1."""
+    return PALETTE[cluster] if has_colors(n_clusters) and cluster >= 0 else MUTED
 
 
 def marker(cluster: int, n_clusters: int) -> str:
-    """Marker of a cluster."""
+    """Marker of a cluster, or of outliers, -1."""
+    if cluster < 0:
+        return "X"
     return [*SHAPES][cluster // SAME_MARKER if has_colors(n_clusters) else 0]
 
 
@@ -205,7 +208,7 @@ def ellipse(middle: Floats, longer: Floats, shorter: Floats) -> tuple[Floats, Fl
 
 @dataclass(frozen=True, eq=False)
 class Dots:
-    """Dots of one color, or many of several colors and shapes: "o", "s" or "^"."""
+    """Dots of one color, or many of several colors and shapes: "o", "s", "^" or "X"."""
 
     name: str
     points: Floats  # (n, 2)

@@ -12,8 +12,9 @@ from probi._notes import counted
 from probi._types import Array, Floats, Integers, Labels
 from probi.errors import InputError
 from probi.nodes import Nodes, as_nodes
-from probi.objective import assign, check_centers
+from probi.objective import check_centers
 from probi.solver.result import Result
+from probi.solver.trimmed import assign_inliers
 
 Original = Callable[[Array], Array]
 
@@ -39,7 +40,7 @@ class Scene:
     n_nodes : int
         Number of all nodes.
     labels : ndarray of shape (n_nodes,)
-        Nearest center of each. Not those of the result, which may belong to other nodes.
+        Nearest center of each, -1 for outliers. Not those of the result, which may belong to other nodes.
     coordinates : ndarray of shape (n_clusters, d)
         Centers in the coordinates of the clustering.
     to_original : function
@@ -75,19 +76,21 @@ class Scene:
 
     @cached_property
     def masses(self) -> Floats:
-        """Weight times probability of each realization."""
-        return np.asarray(self.by_realization(self.nodes.weights) * self.nodes.probabilities, np.float64)
+        """Weight times probability of each realization; 0 for those of outliers."""
+        weights = np.where(self.labels < 0, 0.0, self.nodes.weights)
+        return np.asarray(self.by_realization(weights) * self.nodes.probabilities, np.float64)
 
     @cached_property
     def owners(self) -> Labels:
-        """Cluster of each realization."""
+        """Cluster of each realization; -1 for those of outliers."""
         return np.asarray(self.by_realization(self.labels), np.int32)
 
     @cached_property
     def members(self) -> list[Integers]:
         """Indices of the realizations of each cluster."""
         order = np.argsort(self.owners, kind="stable")
-        return np.split(order, np.cumsum(np.bincount(self.owners, minlength=self.n_clusters))[:-1])
+        ends = np.cumsum(np.bincount(self.owners + 1, minlength=self.n_clusters + 1))
+        return np.split(order, ends[:-1])[1:]  # the first are outliers
 
     @cached_property
     def medians(self) -> Floats:
@@ -162,7 +165,8 @@ def make_scene(result: Result, nodes: Any, features: Sequence[str] | None, origi
         raise InputError(f"features must have {n_original} names, one per feature, got {len(features)}.")
     names = [f"x{j}" for j in range(n_original)] if features is None else list(map(clean, features))
     masses = np.nan_to_num(np.asarray(result.clusters.mass, np.float64))
-    return Scene(some, len(nodes), assign(some, centers), centers, convert, names, masses)
+    labels = assign_inliers(some, centers, result.outlier_distance)
+    return Scene(some, len(nodes), labels, centers, convert, names, masses)
 
 
 def check_result(result: Any) -> None:

@@ -7,6 +7,7 @@ const SHAPES = [
   (x, y, r) => `M${x - r} ${y}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0-${2 * r} 0Z`,
   (x, y, r) => `M${x - r} ${y - r}h${2 * r}v${2 * r}h-${2 * r}Z`,
   (x, y, r) => `M${x} ${y - r}l${r} ${2 * r}h-${2 * r}Z`,
+  (x, y, r) => [1, -1].map((s) => `M${x - r} ${y - s * r}l.7 ${-s * 0.7}L${x + r} ${y + s * r}l-.7 ${s * 0.7}Z`).join(""),
 ];
 
 /** The name of an axis, in smaller letters if it is long; its middle is left out where even these do not fit. */

@@ -119,7 +119,7 @@ class Explorer {
     this.drag = null;
     if (wasMoved) return;
     const [x, y] = this._pixel(event), node = this.drawing.nodeAt(x, y), cluster = this.drawing.clusterAt(x, y);
-    this._select(cluster ?? (node === null ? null : this.model.solution.labels[node]));
+    this._select(cluster ?? (node === null ? null : this.model.clusterOf(node)));
     this._activate(cluster === null ? node : null);
   }
 
@@ -127,7 +127,7 @@ class Explorer {
     const arrow = ARROWS[event.key];
     if (arrow && event.shiftKey) this._change(() => this.view.pan(-60 * arrow[0], -60 * arrow[1]));
     else if (arrow) this._activate(this.drawing.nodeTowards(this.node, arrow), true);
-    else if (event.key === "Enter" && this.node !== null) this._select(this.model.solution.labels[this.node]);
+    else if (event.key === "Enter" && this.node !== null) this._select(this.model.clusterOf(this.node));
     else if (event.key === "+" || event.key === "=") this._change(() => this.view.zoom(1.6, ...this._middle()));
     else if (event.key === "-") this._change(() => this.view.zoom(1 / 1.6, ...this._middle()));
     else if (event.key === "0") this._change(() => this.view.reset());

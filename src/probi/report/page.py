@@ -252,7 +252,7 @@ def _sentences(results: Sequence[Result], result: Result, cost: str, share: floa
         sentences.append(f"{percent(share)} of it is the nodes' own spread, which no clustering can reduce.")
     elif share == 0:
         sentences.append("The nodes have no spread: all of the cost is distance between nodes and centers.")
-    sentences.append(_bound(result))
+    sentences += [_bound(result), _left_out(result)]
     if len(results) > 1:
         ks = [len(other.centers) for other in results]
         is_range = len(ks) > 2 and ks == [*range(ks[0], ks[-1] + 1)]
@@ -272,6 +272,14 @@ def _bound(result: Result) -> str:
     how_far = f"at most {percent(max(above, 1e-3))} above" if above < 2 else f"at most {number(1 + above, 2)} times"
     exactly = "" if result.standard_error == 0 else ", two standard errors"
     return f"That is {how_far} the optimum (certified lower bound{exactly}); the true gap is usually much smaller."
+
+
+def _left_out(result: Result) -> str:
+    """What belongs to no cluster."""
+    if result.outlier_distance == math.inf:
+        return ""
+    share = result.outlier_mass / (result.outlier_mass + float(result.clusters.mass.sum()))
+    return f"{percent(share)} of the mass was left out as outliers; they belong to no cluster and are not in the cost."
 
 
 def _spread_share(result: Result) -> float:

@@ -15,6 +15,9 @@ function disc(model, cluster) {
 /** One sentence about a node, for readers who do not see the card. */
 function describe(model, node) {
   const { labels, probabilities, second, secondProbabilities } = model.solution;
+  if (model.clusterOf(node) === null) {
+    return `${model.names[node]}: outlier, in no cluster; the nearest center is that of cluster ${second[node]}.`;
+  }
   const realizations = `${model.sizes[node].toLocaleString("en-US")} realization${model.sizes[node] === 1 ? "" : "s"}`;
   const other = secondProbabilities[node] ? `, cluster ${second[node]} with ${percent(secondProbabilities[node])}` : "";
   const sure = model.isCertain ? "" : ` with probability ${percent(probabilities[node])}${other}; ${realizations}`;
@@ -24,8 +27,10 @@ function describe(model, node) {
 /** The card of a node: its id, and a bar of the clusters that its realizations are nearest to. */
 function nodeCard(model, node) {
   const { labels, probabilities, second, secondProbabilities } = model.solution;
-  const shares = [[labels[node], probabilities[node], "its cluster"]];
-  if (secondProbabilities[node]) shares.push([second[node], secondProbabilities[node], "second"]);
+  const isOutlier = model.clusterOf(node) === null;
+  const shares = isOutlier ? [] : [[labels[node], probabilities[node], "its cluster"]];
+  const role = isOutlier ? "nearest center" : "second";
+  if (secondProbabilities[node]) shares.push([second[node], secondProbabilities[node], role]);
   const bar = html("span", { class: "bar" });
   const lines = shares.map(([cluster, share, role]) => {
     const part = html("span");
@@ -35,7 +40,7 @@ function nodeCard(model, node) {
     const number = html("b", {}, model.isCertain ? "" : percent(share));
     return html("span", { class: "member" }, disc(model, cluster), role, number);
   });
-  const name = html("strong", {}, model.names[node]);
+  const name = html("strong", {}, model.names[node], isOutlier ? ": outlier" : "");
   if (model.isCertain) return [name, ...lines];
   const drawn = model.starts[node + 1] - model.starts[node];
   const some = drawn < model.sizes[node] ? `, ${drawn} drawn` : "";

@@ -20,7 +20,7 @@ from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import Nodes
 from probi.report import _marks as style
 from probi.report._marks import Bars, Dots, Line, Mark, Numbers, color, ellipse, has_colors, marker, strokes
-from probi.report._picture import Axis, Panel, Picture, Ticks, limits, round_ticks
+from probi.report._picture import MARGIN, Axis, Panel, Picture, Ticks, limits, round_ticks
 from probi.report._scene import (
     Original,
     Scene,
@@ -50,6 +50,8 @@ STRETCHED = 6.0  # axes whose lengths differ by more than this factor have separ
 MAX_NUMBERED = 10  # if clusters have no colors, only the largest have a number
 FAINT = 0.35  # opacity of medians if clusters have no colors, so that centers stand out
 SMALLEST_ELLIPSE = 0.023  # half of its longer axis, as a fraction of the plot; a smaller one would only hide the center
+
+OUTLIERS = " Gray crosses: outliers, which belong to no cluster; those farther away are drawn at the edge."
 
 MAX_LABELS = 16  # numbers of clusters that fit below an axis
 MAX_BARS = 20  # the most expensive clusters have one
@@ -139,8 +141,9 @@ def clusters_picture(scene: Scene) -> Picture:
     middles = plane.project(nodes.points, scene.owners, np.full(len(scene.owners), 0.5)) if has_colors(k) else None
     outlines = [] if middles is None else list(ellipses(scene, middles, plane.has_rows))
     ends = [middle + sign * np.hypot(*halves) for _, middle, *halves in outlines for sign in (-1, 1)]
-    points = np.vstack([realizations, medians, centers, *ends])
-    x, y = limits(points[:, 0]), limits(points[:, 1])
+    points = np.vstack([realizations[scene.owners[rows] >= 0], medians[labels >= 0], centers, *ends])
+    x, y = limits(points[:, 0]), limits((np.vstack([points, medians]) if plane.has_rows else points)[:, 1])
+    realizations, medians = (np.clip(each, *edges(x, y)) for each in (realizations, medians))
     aspect, sides = axes_scale(plane, x[1] - x[0], y[1] - y[0])
     large = [outline for outline in outlines if np.hypot(*(outline[2] / sides)) >= SMALLEST_ELLIPSE]
     marks: list[Mark] = []
@@ -167,6 +170,13 @@ def clusters_picture(scene: Scene) -> Picture:
         [Panel(marks)],
         aspect=aspect,
     )
+
+
+def edges(x: tuple[float, float], y: tuple[float, float]) -> tuple[Floats, Floats]:
+    """The lower left and the upper right corner inside a plot with these limits, where outliers beyond it are drawn."""
+    corners = np.array([x, y]).T
+    inside = 0.2 * MARGIN * (corners[1] - corners[0])
+    return corners[0] + inside, corners[1] - inside
 
 
 def sample_indices(n: int, at_most: int, seed: int) -> Integers:
@@ -211,6 +221,7 @@ def _rows(scene: Scene) -> Plane:
     """One feature: each cluster has a row, from the lowest center up, and each node a height in it."""
     rank = np.empty(scene.n_clusters)
     rank[np.argsort(scene.centers[:, 0], kind="stable")] = np.arange(scene.n_clusters)
+    rank = np.append(rank, -1.0)  # of outliers, whose label is -1
 
     def project(points: Array, clusters: Array, heights: Array) -> Floats:
         return np.column_stack([scene.to_original(points)[:, 0], rank[clusters] + ROW * (heights - 0.5)])
@@ -221,7 +232,8 @@ def _rows(scene: Scene) -> Plane:
 
 def _principal(scene: Scene) -> Plane:
     nodes = scene.nodes
-    middle, directions, shares = principal_plane(np.asarray(nodes.gravity_centers, np.float64), nodes.mass)
+    mass = np.where(scene.labels < 0, 0.0, nodes.mass)
+    middle, directions, shares = principal_plane(np.asarray(nodes.gravity_centers, np.float64), mass)
     names = scene.features if len(scene.features) == nodes.n_features else None
     x, y = (
         f"{which} principal direction: {percent(share)} of the variance{_strongest(direction, names)}"
@@ -280,7 +292,8 @@ def _clusters_caption(scene: Scene, n_drawn: int, n_medians: int, has_ellipses: 
         caption += " White dots: centers, with their numbers beside them."
     else:
         caption += f" Dots: centers, larger with more mass; the {MAX_NUMBERED} largest are numbered."
-    return caption + " Dashed: one standard deviation of the realizations of a cluster." * has_ellipses
+    caption += " Dashed: one standard deviation of the realizations of a cluster." * has_ellipses
+    return caption + OUTLIERS * bool((scene.labels < 0).any())
 
 
 def some(n_drawn: int, n_all: int) -> str:

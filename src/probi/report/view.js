@@ -3,6 +3,7 @@
 const STEPS = 65535; // positions are whole numbers from 0 to this, between the limits of the plot
 const ROW = 0.7; // fraction of its row that a cluster fills, if there is one feature only
 const MAX_ZOOM = 200;
+const GRAY = "#80868f"; // of outliers
 
 // Texts of the data become text nodes, never markup: this is the only way in which elements are made.
 function make(namespace, name, attributes, children) {
@@ -46,8 +47,11 @@ class Model {
       const order = one.centers.map((_, c) => c).sort((a, b) => one.centers[a][0] - one.centers[b][0]);
       one.rank = [];
       order.forEach((c, row) => (one.rank[c] = row));
+      one.outlier = one.wide ? 65535 : 255; // the label of nodes in no cluster
+      one.rank[one.outlier] = -1;
     }
     this.solution = one;
+    this.hasOutliers = one.labels.includes(one.outlier);
     this.at = this.placed(this.places, (i) => i);
     const owner = new Uint32Array(this.points.length / 2);
     for (let i = 0; i < this.count; i++) owner.fill(i, this.starts[i], this.starts[i + 1]);
@@ -77,12 +81,19 @@ class Model {
     return values;
   }
 
-  color(cluster) {
-    return this.palette[cluster % this.palette.length];
+  /** The cluster of a node; null for an outlier. */
+  clusterOf(node) {
+    const label = this.solution.labels[node];
+    return label === this.solution.outlier ? null : label;
+  }
+
+  color(label) {
+    return label === this.solution.outlier ? GRAY : this.palette[label % this.palette.length];
   }
 
   /** Which marker a cluster has: clusters of the same color have different ones. */
   shape(cluster) {
+    if (cluster === this.solution.outlier) return 3;
     const n = this.palette.length;
     return Math.floor((cluster % n) / this.sameMarker + Math.floor(cluster / n)) % 3;
   }
@@ -101,7 +112,7 @@ class View {
     this.right = width - margins.right;
     this.bottom = height - margins.bottom;
     const { x, y, aspect, hasRows } = this.model.plane;
-    const full = { x: [...x.limits], y: hasRows ? [-0.6, this.model.solution.k - 0.4] : [...y.limits] };
+    const full = { x: [...x.limits], y: hasRows ? [this.model.hasOutliers ? -1.6 : -0.6, this.model.solution.k - 0.4] : [...y.limits] };
     if (aspect) {
       // Distances are the same in all directions: the longer side gets more values.
       const sides = (this.right - this.left) / (this.bottom - this.top);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,9 @@ from probi.solver.result import Result, make_result
 # Rounds of leaving out and solving the rest, at most; they end when the same nodes are left out.
 MAX_ROUNDS = 20
 
+# Times that centers which are worth little are freed, at most; little is below this fraction of what others are worth.
+MAX_FREED, LITTLE = 5, 0.5
+
 # Label of an outlier.
 OUTLIER = -1
 
@@ -30,7 +34,7 @@ def solve_trimmed(nodes: Nodes, options: SolveOptions, solve_nodes: SolveNodes) 
     """Find centers and outliers with a solver of nodes: leave out the farthest nodes, solve the rest, and so on.
 
     Far nodes attract centers. So the first centers are half as many again, and those that the nodes which are not left
-    out miss least are removed.
+    out miss least are removed. Then centers that still serve outliers are freed.
     """
     solve_rest = replace(options, outliers=None, outlier_distance=None)
     if options.init is None:
@@ -38,7 +42,8 @@ def solve_trimmed(nodes: Nodes, options: SolveOptions, solve_nodes: SolveNodes) 
         many = solve_nodes(nodes, replace(solve_rest, n_clusters=n_more)).centers
         centers = _without_least(nodes, many, options)
         fresh = solve_nodes(_rest(nodes, centers, options), solve_rest).centers
-        centers = min(centers, fresh, key=lambda each: trimmed_excess(nodes, excess(nodes, each), options))
+        centers = min(centers, fresh, key=partial(_objective, nodes, options))
+        centers = _freed(nodes, centers, options, lambda rest: solve_nodes(rest, solve_rest).centers)
     else:
         centers = np.asarray(options.init, np.float64)
     left_out = None
@@ -50,6 +55,31 @@ def solve_trimmed(nodes: Nodes, options: SolveOptions, solve_nodes: SolveNodes) 
             break
         left_out = rest.weights
     return trimmed_result(nodes, centers, result.n_iter, options)
+
+
+def _freed(nodes: Nodes, centers: Floats, options: SolveOptions, solve_rest: Callable[[Nodes], Floats]) -> Floats:
+    """Solve again without what the centers that are worth little serve, as long as that finds better centers.
+
+    The other centers may have use for them: a single far node costs much, unless it is left out.
+    """
+    for _ in range(MAX_FREED):
+        rest = _Centers(nodes, centers, options)
+        worth = np.array([rest.worth(c) for c in range(len(centers))])
+        least = np.arange(len(worth)) == worth.argmin()
+        for freed in (worth < LITTLE * worth.mean(), least):
+            if len(worth) == 1 or not freed.any() or worth[freed].sum() >= LITTLE * worth.sum():
+                continue
+            fresh = solve_rest(_rest(nodes, centers[~freed], options))
+            if _objective(nodes, options, fresh) < _objective(nodes, options, centers):
+                centers = fresh
+                break
+        else:
+            break
+    return centers
+
+
+def _objective(nodes: Nodes, options: SolveOptions, centers: Floats) -> float:
+    return trimmed_excess(nodes, excess(nodes, centers), options)
 
 
 def excess(nodes: Nodes, centers: Floats) -> Floats:

@@ -7,12 +7,13 @@ BIN := .venv/bin
 
 # What a target needs is installed when it is first run: make demo does not wait for Spark and linters.
 INSTALLED := .venv/.installed-
-# Spark comes as 450 MB of source: the wheel that is built of it and unpacked at once need not be compressed.
+# uv installs in half the time of pip, which installs uv where it is not on the PATH. uv does not read pip's settings: where
+# these name an index, and where uv fails, pip installs everything. Spark comes as 450 MB of source: the wheel that is
+# built of it and unpacked at once need not be compressed.
+UV := $(or $(shell command -v uv),$(BIN)/uv)
+PIP := python -m pip install --quiet --disable-pip-version-check --no-compile
+install = { test -x $(UV) && $(UV) pip install --quiet --python $(1)/bin/python $(STORED) $(2); } || $(1)/bin/$(PIP) $(STORED) $(2)
 STORED := --config-settings=--build-option=--compression=stored
-UV := $(shell command -v uv)
-# pip builds one wheel after the other: that of Spark is built beside the installation of what probi itself needs.
-SPARK := $(if $(UV)$(wildcard $(INSTALLED)test),,.venv/wheels)
-INSTALL := $(if $(UV),uv pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile) $(STORED)
 
 # Folder with the data sets for the benchmarks; those whose file is not there are skipped.
 DATA ?= $(or $(PROBI_DATA),data)
@@ -109,14 +110,12 @@ clean:  ## remove .venv, caches and builds
 
 # What probi needs to run.
 $(INSTALLED)itself: pyproject.toml | .venv/pyvenv.cfg
-	$(INSTALL) --editable .
+	@echo "installing probi"
+	@$(call install,.venv,--editable .)
 	@touch $@
 
-# Two pips do not write to one folder at the same time.
-$(INSTALLED)test: | $(INSTALLED)itself $(SPARK)
-
-.venv/wheels: | .venv/pyvenv.cfg
-	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $@ $(STORED) pyspark
+# Two installers do not write to one folder at the same time.
+$(INSTALLED)test: | $(INSTALLED)itself
 
 # Python compiles a module when it is first imported: once here, and not by each process of the tests. What cannot be
 # collected they tell.
@@ -126,15 +125,17 @@ $(INSTALLED)bytecode: $(INSTALLED)test
 
 # The stem is an extra of pyproject.toml. Bytecode is written when a module is first imported, not for all that is there.
 $(INSTALLED)%: pyproject.toml | .venv/pyvenv.cfg
-	$(INSTALL) $(addprefix --find-links ,$(filter $(SPARK),$|)) --editable ".[$*]"
-	@rm -rf $(filter $(SPARK),$|) && touch $@
+	@echo "installing what make $* needs"
+	@$(call install,.venv,--editable ".[$*]")
+	@touch $@
 
-.venv-oldest/.installed: pyproject.toml
+.venv-oldest/.installed: pyproject.toml | .venv/pyvenv.cfg
 	$(PYTHON) -m venv --clear .venv-oldest
 	$(PYTHON) tools/oldest.py > .venv-oldest/constraints.txt
-	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint .venv-oldest/constraints.txt --editable ".[test]"
+	$(call install,.venv-oldest,--constraint .venv-oldest/constraints.txt --editable ".[test]")
 	@touch $@
 
 .venv/pyvenv.cfg:
 	@test -n "$(PYTHON)" || { echo "No python3.11 or python3 found. Say which one: make PYTHON=/path/to/python" >&2; exit 1; }
 	$(PYTHON) -m venv .venv
+	@test -x $(UV) || $(BIN)/python -m pip config list | grep -q '\.index-url=' || $(BIN)/$(PIP) uv || true

@@ -1,11 +1,8 @@
 """probi on two executors of Spark in processes of their own, one of which is killed."""
 
-import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +16,7 @@ import pytest
 from commands import probi
 from engines import listening
 from engines.here import Here, Tables
-from engines.spark_sessions import EXECUTORS, JAVA, PATHS, SETTINGS, environment, need_spark, session, wait_until
+from engines.spark_sessions import EXECUTORS, SETTINGS, environment, need_spark, session, wait_until
 from samples import blobs
 from table_files import columns_of, some_nodes, write
 
@@ -41,17 +38,31 @@ GROUPS = {"group_size": 10, "random_state": 1}
 
 @pytest.mark.slow
 def test_the_command_line_writes_the_same_folder(capsys, monkeypatch, tmp_path):
-    """Before all others: it starts and stops a session of its own, whose Java they go on with."""
+    """Before all others: it starts and stops a session of its own, whose Java they go on with.
+
+    That Java and its web UI are reached from this machine alone: nothing here tells it its address.
+    """
     columns = columns_of(some_nodes("long", n=3000), "long")
     columns["x0"][4321] = float("nan")
     path = write(tmp_path / "x.parquet", columns, step=1000)
     settings = ("cluster", path, "-k", "2,3", "--layout", "long", "--size", 40, "--missing", "skip-node", "--json")
     here = probi(capsys, *settings, "-o", tmp_path / "here")
-    conf = " ".join(f"--conf '{name}={value}'" for name, value in SETTINGS.items())
+    untold = {name: value for name, value in SETTINGS.items() if name not in ("spark.driver.host", "spark.ui.enabled")}
+    conf = " ".join(f"--conf '{name}={value}'" for name, value in untold.items())
     for name, value in (environment() | {"PYSPARK_SUBMIT_ARGS": f"{conf} pyspark-shell"}).items():
         monkeypatch.setenv(name, value)
+    monkeypatch.delenv("SPARK_LOCAL_IP")
+    before, opened, make_engine = listening.addresses(), set(), on_spark.SparkEngine
+
+    def engine(session):
+        opened.update(listening.addresses() - before)
+        return make_engine(session)
+
+    monkeypatch.setattr(on_spark, "SparkEngine", engine)
     there = probi(capsys, *settings, "-o", tmp_path / "there", "--engine", "spark", "--workers", "local[2]")
-    assert "local[2]" in there.err
+    assert re.search(r"local\[2\].*http://(127\.0\.0\.1|localhost):", there.err)
+    assert len(opened) >= 2  # the driver, its web UI
+    assert listening.beyond_this_machine(opened) == set()
     costs = [[solution["cost"] for solution in ran.json["solutions"]] for ran in (there, here)]
     assert costs[0] == pytest.approx(costs[1], rel=1e-12)
     names = {path.name for path in (tmp_path / "here").iterdir()}
@@ -62,30 +73,6 @@ def test_the_command_line_writes_the_same_folder(capsys, monkeypatch, tmp_path):
     tables = [pq.read_table(tmp_path / run / "assignment.parquet") for run in ("there", "here")]
     assert tables[0] == tables[1]
     assert SparkSession.getActiveSession() is None  # the command has stopped its session
-
-
-LISTENING = """
-import json
-from engines import listening
-from probi.engines import spark
-with spark.connected("1") as engine:
-    print(json.dumps([engine.description, sorted(listening.addresses())]))
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.process
-def test_threads_on_this_machine_are_reached_from_it_alone():
-    """In a process of its own: others share a Java that knows its address."""
-    paths = os.pathsep.join([str(Path(on_spark.__file__).parents[2]), PATHS])
-    usual = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
-    arguments = f"--driver-java-options '{JAVA}' pyspark-shell"
-    variables = usual | {"PYTHONPATH": paths, "PYSPARK_SUBMIT_ARGS": arguments}
-    ran = subprocess.run([sys.executable, "-c", LISTENING], env=variables, capture_output=True, text=True, timeout=120)
-    description, found = json.loads(ran.stdout.splitlines()[-1])
-    assert re.search(r"http://(127\.0\.0\.1|localhost):", description)
-    assert len(found) >= 2  # the driver, its web UI
-    assert listening.beyond_this_machine(found) == set()
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from probi._types import Floats, Labels
 from probi.errors import InputError
 from probi.nodes import Nodes, as_nodes
 from probi.objective import MAX_SMALL, TwoNearest, check_centers, expected_distances, rounding_margins
+from probi.validation import constant
 
 # Memberships computed at a time where only some of them are kept.
 AT_ONCE = 1 << 20
@@ -83,13 +84,12 @@ def _dense(nodes: Nodes, centers: Floats) -> Floats:
 
     def fill(start: int, stop: int) -> None:
         part = nodes[start:stop]
-        # Their distances come from the one function that all others come from, so that ties are the same everywhere.
-        alone = Nodes.from_points(part.points)
         if nodes.points.size * len(centers) <= MAX_SMALL:
-            out[start:stop] = _compare_all(part, alone, centers)
+            out[start:stop] = _compare_all(part, centers)
             return
+        n = len(part.points)
         kernels.memberships(
-            part.points, alone.probabilities, alone.offsets, part.probabilities, part.offsets,
+            part.points, constant(1.0, n), np.arange(n + 1), part.probabilities, part.offsets,
             part.total_probabilities, part.gravity_centers, part.variances, centers, columns, relative, slack,
             out[start:stop], 0, stop - start,
         )  # fmt: skip
@@ -100,9 +100,10 @@ def _dense(nodes: Nodes, centers: Floats) -> Floats:
     return out
 
 
-def _compare_all(nodes: Nodes, alone: Nodes, centers: Floats) -> Floats:
+def _compare_all(nodes: Nodes, centers: Floats) -> Floats:
     """Compute all distances: for small problems, bounds take longer, and longer to compile."""
-    nearest = expected_distances(alone, centers).argmin(axis=1)
+    # By the function that reports distances, so that ties are the same everywhere.
+    nearest = expected_distances(Nodes.from_points(nodes.points), centers).argmin(axis=1)
     of_node = np.repeat(np.arange(len(nodes)), np.diff(nodes.offsets))
     sums: Floats = np.zeros((len(nodes), len(centers)))
     totals = np.zeros(len(nodes))

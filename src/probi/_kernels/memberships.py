@@ -48,6 +48,7 @@ def _share_out(
     row[:] = 0.0
     # Realizations nearer to m than this are nearest to the same center as m.
     safe = 0.5 * (np.sqrt(runner_up) * (1.0 - relative) - np.sqrt(smallest) * (1.0 + relative)) - slack
+    reach = max(0.0, (safe - slack) * (1.0 - relative))
     total, evaluations = 0.0, 0
     for r in range(offsets[node], offsets[node + 1]):
         p = np.float64(probabilities[r])
@@ -55,24 +56,50 @@ def _share_out(
         if safe > 0.0 and moment * (1.0 + relative) < p * safe * safe:
             row[best] += p
             continue
-        radius = np.sqrt(squared_distance(gravity, node, points, r)) * (1.0 + relative) + slack
-        if radius < safe:
+        squared_radius = squared_distance(gravity, node, points, r)
+        if squared_radius < reach * reach:
             row[best] += p
             continue
-        nearest, distance, reach = best, np.inf, np.inf
-        for turn in range(centers.shape[0] + 1):
-            # The best guess first. All go through one call: equal centers must get equal distances.
-            c = best if turn == 0 else turn - 1
-            if turn > 0 and (c == best or squared[c] > reach):
-                continue
-            evaluations += 1
-            rival = expected_distance(points, ones, singles, r, centers, c)
-            if rival < distance or (rival == distance and c < nearest):
-                nearest, distance = c, rival
-                limit = (distance + radius + slack) * (1.0 + 2.0 * relative)
-                reach = limit * limit
+        radius = np.sqrt(squared_radius) * (1.0 + relative) + slack
+        nearest, count = _nearest_center(points, r, centers, squared, best, radius, relative, slack)
+        evaluations += count
+        if nearest < 0:
+            nearest = _first_nearest(points, ones, singles, r, centers)
         row[nearest] += p
     # Divided by the sum of the same numbers in the same order: a node nearest to one center as a whole has exactly 1.
     for c in range(row.shape[0]):
         row[c] /= total
     return evaluations
+
+
+@part
+def _nearest_center(points, r, centers, squared, guess, radius, relative, slack):
+    """Center nearest to one realization, -1 if rounding may decide between two, and the number of distances.
+
+    IN   squared (k,) squared distances of a place that is within the radius; guess: where to begin
+    """
+    nearest, smallest = guess, squared_distance(points, r, centers, guess)
+    second, count = np.inf, 1
+    limit = (np.sqrt(smallest) + radius + slack) * (1.0 + 2.0 * relative)
+    for c in range(centers.shape[0]):
+        if c == guess or squared[c] > limit * limit:
+            continue
+        count += 1
+        rival = squared_distance(points, r, centers, c)
+        if rival < smallest:
+            nearest, smallest, second = c, rival, smallest
+            limit = (np.sqrt(smallest) + radius + slack) * (1.0 + 2.0 * relative)
+        else:
+            second = min(second, rival)
+    return (-1 if second <= smallest * (1.0 + 4.0 * relative) else nearest), count
+
+
+@part
+def _first_nearest(points, ones, singles, r, centers):
+    """Center nearest to one realization, the first of several, by the distances that all functions report."""
+    nearest, distance = 0, np.inf
+    for c in range(centers.shape[0]):
+        rival = expected_distance(points, ones, singles, r, centers, c)
+        if rival < distance:
+            nearest, distance = c, rival
+    return nearest

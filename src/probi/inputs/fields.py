@@ -18,7 +18,7 @@ from probi.validation import check_choice
 
 # Values of a block: enough to read at full speed, few enough that some blocks are in memory at once. A chunk of the
 # file that is larger is read at once, up to the second number; an even larger one is read several times.
-BLOCK_BYTES, MAX_BLOCK_BYTES = 1 << 23, 1 << 26
+BLOCK_BYTES, MAX_BLOCK_BYTES = 1 << 22, 1 << 26
 
 MISSING = ("error", "absent")
 

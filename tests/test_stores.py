@@ -18,6 +18,7 @@ from table_files import columns_of, options_of, read_nodes, some_nodes, tiny, wr
 import probi as pb
 from probi import _stores, _system
 from probi._stores import StorePath, as_path, without_secrets
+from probi.cli import steps
 from probi.errors import InputError
 from probi.io.formats.base import find_sources
 
@@ -50,6 +51,8 @@ from probi.io.formats.base import find_sources
         ("https://host/x.csv#token=SECRET", "https://host/x.csv"),
         ("https://host/x.csv?sig=SEC'SECRET", "https://host/x.csv"),
         ("https://[::1]:80/x.csv?SECRET", "https://[::1]:80/x.csv"),
+        ("https://host/a;token=SECRET/x.csv;v=1", "https://host/a/x.csv"),
+        ("s3://bucket/a;b/x.csv", "s3://bucket/a;b/x.csv"),
     ],
 )
 def test_secrets_are_not_shown(url, shown):
@@ -137,6 +140,24 @@ def test_a_file_system_of_fsspec(memory, tmp_path, capsys):
     ran = probi(capsys, "solve", "memory://out/summary.probi", "-k", "2", "-o", "memory://solved", "--json")
     assert ran.json["parameters"]["summary"] == "memory://out/summary.probi"
     assert probi(capsys, "info", "memory://out", "--json").json["kind"] == "summary"
+
+
+@pytest.mark.parametrize("text", [b"x,y\n1,2\n3,4\n9,9\n9,8\n", b"x,y\n1,2\n3,4\n9,8\n"])
+def test_a_file_in_a_store_that_changes_between_the_passes_stops_the_run(memory, tmp_path, capsys, monkeypatch, text):
+    """It has another size, or the same one and another tag, as servers of the web have them."""
+    info = type(memory).info
+    tagged = lambda self, path, **options: {**info(self, path, **options), "ETag": hash(self.cat(path))}  # noqa: E731
+    monkeypatch.setattr(type(memory), "info", tagged)
+    memory.pipe("/x.csv", b"x,y\n1,2\n3,4\n9,9\n")
+    check_a_change_stops("memory://x.csv", lambda: memory.pipe("/x.csv", text), tmp_path, capsys, monkeypatch)
+
+
+def check_a_change_stops(url, change, tmp_path, capsys, monkeypatch):
+    solve_all = steps.solve_all
+    monkeypatch.setattr(steps, "solve_all", lambda *arguments: (change(), solve_all(*arguments))[1])
+    ran = probi(capsys, "cluster", url, "-k", 2, "-o", tmp_path / "out", "-q")
+    assert f"{url} has changed since the first pass over it" in error_line(ran)
+    assert not list((tmp_path / "out").iterdir())
 
 
 def check_same_results(folder, read):
@@ -333,6 +354,16 @@ def test_s3_a_changed_file_is_not_resumed(bucket, tmp_path, capsys, monkeypatch)
     ran = probi(capsys, *arguments)
     assert ran.code == 2
     assert "has changed since the checkpoint" in ran.err
+
+
+@pytest.mark.stores
+def test_s3_a_file_that_changes_between_the_passes_stops_the_run(bucket, tmp_path, capsys, monkeypatch):
+    """Its size is asked for again: what a listing said once is not enough."""
+    path = tmp_path / "x.csv"
+    path.write_text("x,y\n1,2\n3,4\n9,9\n")
+    put(path, bucket / "x.csv")
+    path.write_text("x,y\n1,2\n3,4\n9,9\n9,8\n")
+    check_a_change_stops(f"{bucket}/x.csv", lambda: put(path, bucket / "x.csv"), tmp_path, capsys, monkeypatch)
 
 
 @pytest.mark.stores

@@ -28,6 +28,9 @@ RETRY_SECONDS = 15
 # Where folders are only a part of names, so that none is created.
 OBJECT_STORES = ("s3", "gcs", "abfs")
 
+# How stores of fsspec call what changes with the contents of a file, where they say it.
+CONTENT_KEYS = ("ETag", "etag", "Last-Modified")
+
 # Of a URL: up to the host or bucket, with protocols that wrap it; the path; then options or signatures, or the URL of
 # the archive that holds the file. A question mark without a value after it is part of a pattern.
 _URL = re.compile(
@@ -47,8 +50,12 @@ _QUERY = re.compile(r"\?[\w.%-]+=.*", re.DOTALL)
 _WEB_QUERY = re.compile(r"[?#].*", re.DOTALL)
 
 
+# Parameters of a part of the path (RFC 3986, section 3.3).
+_PARAMETERS = re.compile(r";[\w.%-]+=[^/?#;]*")
+
+
 def without_secrets(text: str) -> str:
-    """Text in which URLs have neither users, passwords nor queries, which may hold keys and signatures."""
+    """Text in which URLs have no users, passwords, parameters or queries, which may hold keys and signatures."""
     whole = _IS_URL.fullmatch(text)
     return _shown_url(whole) if whole else _URL_IN_TEXT.sub(_shown_url, text)
 
@@ -61,14 +68,14 @@ def _shown_url(match: re.Match[str]) -> str:
         # There, what is called a user is the container.
         container = user[1].partition(":")[0] if "abfs" in scheme else ""
         own = f"{container}{'@' * bool(container)}{own[user.end() :]}"
-    own = (_WEB_QUERY if is_web else _QUERY).sub("", own)
+    own = _PARAMETERS.sub("", (_WEB_QUERY if is_web else _QUERY).sub("", own))
     return "::".join([scheme + own, *map(without_secrets, others)])
 
 
 def _secrets_of(url: str) -> list[str]:
     """Parts of a URL that other libraries may quote in their errors."""
     shown = without_secrets(url)
-    parts = [part for part in re.split(r"[/@?:&=]+", url) if len(part) > 2 and part not in shown]
+    parts = [part for part in re.split(r"[/@?:;&=]+", url) if len(part) > 2 and part not in shown]
     return [*parts, *map(unquote, parts)]
 
 
@@ -192,6 +199,22 @@ class StorePath:
     def remembered(self) -> "StorePath":
         """The same path, which asks the store no more about size and time."""
         return self._at(self._key, self._looked_up())
+
+    def forgotten(self) -> "StorePath":
+        """The same path, which asks the store again."""
+        other = _of_fsspec(self._store)
+        if other is not None:
+            other.invalidate_cache()
+        return self._at(self._key)
+
+    def version(self) -> tuple[Any, ...]:
+        """What changes when the file does: its size, the second of its modification, and tags of its contents."""
+        stat, other = self.stat(), _of_fsspec(self._store)
+        with _naming_errors(self):
+            said = {} if other is None else other.info(self._path)
+        # A listing has fractions of a second, a question about one file has none.
+        second = None if stat.st_mtime_ns is None else stat.st_mtime_ns // 10**9
+        return stat.st_size, second, *(str(said[key]) for key in CONTENT_KEYS if key in said)
 
     def rglob(self, pattern: str) -> list["StorePath"]:
         """All files and folders below a folder whose names match."""

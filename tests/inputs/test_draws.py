@@ -63,7 +63,19 @@ def by_arviz(dataset):
         return arviz.from_dict({"posterior": values}, coords={"school": SCHOOLS}, dims=dims)
 
 
-@pytest.mark.parametrize("form", [as_it_is, as_data_tree, as_group, as_samples, as_inference_data, by_arviz])
+def by_arviz_base(dataset):
+    """The part of ArviZ 1.x that makes its objects; it also stands beside older versions."""
+    arviz = pytest.importorskip("arviz_base")
+    values = {name: dataset[name].to_numpy() for name in dataset.data_vars}
+    dims = {"theta": ["school"], "slopes": ["school", "term"]}
+    groups = {"posterior": values, "sample_stats": {"lp": values["mu"]}}
+    return arviz.from_dict(groups, coords={"school": SCHOOLS}, dims=dims)
+
+
+FORMS = [as_it_is, as_data_tree, as_group, as_samples, as_inference_data, by_arviz, by_arviz_base]
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_any_version_of_arviz(form):
     dataset = posterior()
     nodes = Nodes.from_draws(form(dataset), node="school")

@@ -4,7 +4,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from itertools import chain
@@ -59,10 +59,18 @@ class Source:
     @property
     def version(self) -> tuple[Any, ...] | None:
         """Changes when the file does; None where that is not known."""
-        if self.path is None or self.is_folder or not self.path.is_file():
+        if self.is_folder:
+            return len(self.stats), self.size, max((stat.st_mtime_ns or 0 for stat in self.stats), default=0)
+        if self.path is None or not self.path.is_file():
             return None
+        if isinstance(self.path, StorePath):
+            return self.path.version()
         stat = self.path.stat()
         return stat.st_size, stat.st_mtime_ns
+
+    def forgotten(self) -> "Source":
+        """The same file, as it is now."""
+        return replace(self, path=self.path.forgotten() if isinstance(self.path, StorePath) else self.path)
 
     @property
     def is_folder(self) -> bool:

@@ -9,8 +9,7 @@ from probi.nodes import Nodes
 from probi.objective import Assignment
 from probi.solver.lloyd import Lloyd
 from probi.solver.problem import Problem
-from probi.solver.search import MAX_SMALL, Search
-from probi.solver.seeding import Sets
+from probi.solver.search import MAX_SMALL, Search, Sets
 from probi.solver.solve import solve
 
 

@@ -18,9 +18,8 @@ from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import Nodes, as_nodes
 from probi.objective import TwoNearest, two_nearest
 from probi.solver.options import OnProgress, Progress, SolveOptions
-from probi.solver.result import Result
+from probi.solver.result import Result, without_outliers
 from probi.solver.solve import Summarized, solve_quietly
-from probi.solver.trimmed import without_outliers
 from probi.validation import keyed, seed_of
 from probi.worlds import stability
 

@@ -19,13 +19,13 @@ from probi._types import Array, Floats, Labels
 from probi.errors import InputError
 from probi.membership import memberships
 from probi.nodes import Nodes, as_nodes, holds_realizations
-from probi.objective import expected_cost, expected_distances
+from probi.objective import assign_inliers, expected_cost, expected_distances
 from probi.solver.on_nodes import refine
 from probi.solver.options import Progress, SolveOptions
 from probi.solver.problem import Problem
 from probi.solver.result import Result, make_result
 from probi.solver.solve import contradiction, contradictory, few_distinct, solve_quietly
-from probi.solver.trimmed import assign_inliers, trimmed_result
+from probi.solver.trimmed import trimmed_result
 from probi.summary import Summary
 from probi.validation import seed_of
 

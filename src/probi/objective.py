@@ -1,4 +1,4 @@
-"""Expected distances, assignment, and the objective: ``expected_cost`` is its only definition."""
+"""Expected distances, assignment, and the objective, of which ``expected_cost`` is the only definition."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from probi._kernels import assignment as assignment_kernels
 from probi._kernels import geometry
 from probi._kernels.many_centers import join_nearest
 from probi._notes import counted
-from probi._types import Array, Floats, Integers, Labels
+from probi._types import Array, Floats, Integers, Labels, Mask
 from probi.errors import InputError
+from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import Nodes, as_nodes
 from probi.validation import as_floats, check_points
 
@@ -30,6 +31,9 @@ MIN_PIECES = 8
 
 # Nodes that a thread compares with all centers at a time.
 ROWS_AT_ONCE = 512
+
+# Label of an outlier.
+OUTLIER = -1
 
 # Calls that this is divided into, at most.
 MAX_CALLS = 64
@@ -141,6 +145,41 @@ def total_cost(nodes: Nodes, nearest: Floats) -> float:
     # As Python's floats, which are read faster; a part at a time, because a list of them takes more memory.
     parts = (products[start:stop].tolist() for start, stop in _parallel.ranges(len(products), 1 << 12))
     return math.fsum(itertools.chain.from_iterable(parts))
+
+
+def excess(nodes: Nodes, centers: Floats) -> Floats:
+    """Expected distance of each node to its nearest center beyond its own spread, given that it is present."""
+    return beyond_spread(nodes, Assignment.of(nodes, centers, exact=True).nearest)
+
+
+def beyond_spread(nodes: Nodes, nearest: Floats) -> Floats:
+    """The part of expected distances that is not the nodes' own spread."""
+    # A spread that is exact to 1 % may exceed the distance to a center.
+    return np.maximum(nearest - certified_medians(nodes, SPREAD_TOL)[1], 0.0)
+
+
+def are_outliers(nodes: Nodes, nearest: Floats, outlier_distance: float) -> Mask:
+    """Whether each node is an outlier, by its expected distance to the nearest center."""
+    if outlier_distance == math.inf:
+        return np.zeros(len(nodes), bool)
+    return beyond_spread(nodes, nearest) > outlier_distance
+
+
+def assign_inliers(nodes: Nodes, centers: Floats, outlier_distance: float) -> Labels:
+    """Nearest center of each node, -1 for outliers."""
+    labels = assign(nodes, centers)
+    if outlier_distance < math.inf:
+        labels[excess(nodes, centers) > outlier_distance] = OUTLIER
+    return labels
+
+
+def trimmed_cost(nodes: Nodes, centers: Floats, outlier_distance: float) -> tuple[float, float]:
+    """Cost of nodes without outliers, and the spread of the outliers."""
+    if outlier_distance == math.inf:
+        return expected_cost(nodes, centers), 0.0
+    is_out = excess(nodes, centers) > outlier_distance
+    lost = math.fsum((nodes.mass * certified_medians(nodes, SPREAD_TOL)[1])[is_out])
+    return expected_cost(nodes.with_weights(np.where(is_out, 0.0, nodes.weights)), centers), lost
 
 
 class TwoNearest(NamedTuple):

@@ -168,7 +168,7 @@ def stability(
     """
     n_worlds = check_count("n_worlds", n_worlds)
     seed = seed_of(random_state)
-    is_sample = isinstance(nodes, Summarized) and not getattr(nodes, "_is_whole", False)
+    is_sample = isinstance(nodes, Summarized) and not nodes._is_whole
     if centers is None:
         known: Floats = solve_quietly(nodes, SolveOptions(n_clusters, random_state=keyed(seed, 0))).centers
     source = nodes.coreset() if isinstance(nodes, Summarized) else as_nodes(nodes)

@@ -35,10 +35,9 @@ from probi.inputs.fields import Block, Field, as_dataset
 from probi.medoids import representatives
 from probi.membership import memberships
 from probi.nodes import Nodes
-from probi.objective import expected_distances, two_nearest
+from probi.objective import OUTLIER, are_outliers, expected_distances, two_nearest
 from probi.solver.result import Result
 from probi.solver.solve import solve
-from probi.solver.trimmed import OUTLIER, are_outliers
 from probi.summary import Summary
 from probi.validation import check_count, seed_of
 

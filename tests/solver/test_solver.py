@@ -12,10 +12,11 @@ from strategies import build, nodes_and_centers
 
 from probi import Nodes, SolverWarning, assign, expected_cost, expected_distances, solve
 from probi.medians import certified_medians
-from probi.solver.lloyd import Lloyd, one_round, p_lloyd, weiszfeld_moves
-from probi.solver.problem import Problem, draw
+from probi.solver.lloyd import Lloyd, one_round, p_lloyd
+from probi.solver.problem import Problem, draw, weiszfeld_moves
 from probi.solver.realizations import NodeSwaps, are_near_medians
-from probi.solver.seeding import seed, seed_as_in_paper, seeds
+from probi.solver.search import seed, seeds
+from probi.solver.seeding import seed_as_in_paper
 
 # -- draws and seeding ------------------------------------------------------------------------------------------------
 

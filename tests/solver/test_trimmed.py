@@ -13,8 +13,9 @@ from strategies import build, weighted_nodes_and_centers
 import probi
 from probi import choosing
 from probi.medians import SPREAD_TOL, certified_medians
+from probi.objective import excess, trimmed_cost
 from probi.solver.options import SolveOptions
-from probi.solver.trimmed import _Centers, excess, threshold, trimmed_cost, trimmed_excess
+from probi.solver.trimmed import _Centers, threshold, trimmed_excess
 
 CENTERS = np.array([[0.0, 0.0], [12.0, 0.0], [0.0, 12.0], [12.0, 12.0], [24.0, 6.0]])
 

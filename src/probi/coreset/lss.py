@@ -21,7 +21,7 @@ from probi.coreset.preset import Preset, Retained, concat_nonempty
 from probi.errors import InputError, SolverWarning
 from probi.nodes import Nodes, as_nodes
 from probi.solver.problem import Problem, draw
-from probi.solver.seeding import seed
+from probi.solver.search import seed
 from probi.validation import check_count, check_share, frozen, generator, max_allowed
 
 __all__ = ["lss_coreset"]

@@ -40,7 +40,7 @@ from probi.estimators import KMedianBase
 from probi.io.options import Options
 from probi.membership import memberships
 from probi.nodes import Nodes
-from probi.solver.trimmed import assign_inliers
+from probi.objective import assign_inliers
 from probi.summary import Summary
 from probi.tables.to_arrays import sorted_by_id
 from probi.validation import check_count, seed_of

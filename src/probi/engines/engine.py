@@ -26,7 +26,7 @@ from probi.io.passes import Tally
 from probi.io.reader import Reader, ReaderInfo
 from probi.io.rows import FILE, Rows, concat_rows
 from probi.io.transform import N_ESTIMATED, SCALES, Transform
-from probi.solver.trimmed import assign_inliers
+from probi.objective import assign_inliers
 from probi.summary import Summary
 from probi.summary.config import SummaryConfig
 from probi.tables.columns import Columns

@@ -31,8 +31,7 @@ from probi.io.rows import FILE, Rejected
 from probi.io.transform import Transform
 from probi.io.write import assignment_columns, assignment_table
 from probi.nodes import Nodes
-from probi.objective import TwoNearest, total_cost, two_nearest
-from probi.solver.trimmed import OUTLIER, are_outliers
+from probi.objective import OUTLIER, TwoNearest, are_outliers, total_cost, two_nearest
 from probi.summary import Summary
 
 # -- checkpoints ------------------------------------------------------------------------------------------------------

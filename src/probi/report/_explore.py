@@ -16,6 +16,7 @@ from probi._notes import counted, name_of
 from probi._types import Array, Floats, Integers, Labels
 from probi.medians import SPREAD_TOL, certified_medians
 from probi.membership import memberships
+from probi.objective import OUTLIER, assign_inliers
 from probi.report._marks import PALETTE, SAME_MARKER
 from probi.report._picture import limits
 from probi.report._scene import Scene, clean, fixed, short
@@ -32,7 +33,6 @@ from probi.report.plots import (
     some,
 )
 from probi.solver.result import Result
-from probi.solver.trimmed import OUTLIER, assign_inliers
 
 STEPS = 65535  # positions are 16 bits: finer than any screen
 

@@ -12,9 +12,8 @@ from probi._notes import counted
 from probi._types import Array, Floats, Integers, Labels
 from probi.errors import InputError
 from probi.nodes import Nodes, as_nodes
-from probi.objective import check_centers
+from probi.objective import assign_inliers, check_centers
 from probi.solver.result import Result
-from probi.solver.trimmed import assign_inliers
 
 Original = Callable[[Array], Array]
 

@@ -10,7 +10,7 @@ from probi.medians import PAPER_RATIO, PAPER_STEPS
 from probi.nodes import Nodes
 from probi.objective import MIN_PIECES, Assignment
 from probi.solver.options import OnRound, silent
-from probi.solver.problem import Problem
+from probi.solver.problem import Problem, weiszfeld_moves
 
 # Numbers in all partial sums together, 64 MB: each range of nodes has k * d of them.
 PARTIAL_SUMS = 1 << 23
@@ -71,35 +71,8 @@ def one_round(problem: Problem, lloyd: Lloyd) -> None:
     sums[:, problem.n_free : lloyd.nodes.n_features] = 0.0  # no pull moves a center off the ground
     centers = lloyd.centers + weiszfeld_moves(sums, RELAXATION)
     masses: Floats = np.bincount(lloyd.assignment.labels, lloyd.nodes.mass, len(centers)).astype(np.float64, copy=False)
-    reseed_empty(problem, masses, lloyd.assignment.nearest, centers)
+    problem.reseed_empty(masses, lloyd.assignment.nearest, centers)
     lloyd.move(centers)
-
-
-def reseed_empty(problem: Problem, masses: Floats, nearest: Floats, centers: Floats) -> None:
-    """Move centers without mass to the nodes with the largest excess, as far as any have one."""
-    empty = np.flatnonzero(masses == 0.0)
-    if len(empty):
-        excess = problem.excess(nearest)
-        worst = np.argsort(-excess, kind="stable")[: len(empty)]
-        worst = worst[excess[worst] > 0.0]
-        centers[empty[: len(worst)]] = problem.medians[worst]
-
-
-def weiszfeld_moves(sums: Floats, relaxation: float = 1.0) -> Floats:
-    """Weiszfeld's step of each center, in the form of Vardi and Zhang where mass lies on the center itself."""
-    d = sums.shape[1] - kernels.N_SCALARS
-    pull, reciprocal, on_center = sums[:, :d], sums[:, d + kernels.RECIPROCAL], sums[:, d + kernels.ON_POINT]
-    pulled = reciprocal > 0.0
-    # As lengths, in the units of space: squares of tiny masses would underflow.
-    moves, hold = np.zeros(pull.shape), np.zeros(len(sums))
-    moves[pulled] = pull[pulled] / reciprocal[pulled, None]
-    hold[pulled] = on_center[pulled] / reciprocal[pulled]
-    length = np.sqrt((moves**2).sum(axis=1))
-    moving = length > hold
-    factor = np.zeros(len(sums))
-    # Off the realizations the step minimizes an upper bound and may be relaxed; on one it does not.
-    factor[moving] = np.where(hold > 0.0, 1.0, relaxation)[moving] * (1.0 - hold[moving] / length[moving])
-    return moves * factor[:, None]
 
 
 def p_lloyd(nodes: Nodes, centers: Floats, max_iter: int, on_round: OnRound = silent) -> tuple[Floats, int]:

@@ -10,9 +10,8 @@ from probi._kernels.many_centers import join_nearest
 from probi._kernels.pull import COST, N_SCALARS, ON_POINT, RECIPROCAL, RELAXATION
 from probi._parallel import GRAIN
 from probi._types import Floats, Integers, Labels
-from probi.solver.lloyd import weiszfeld_moves
 from probi.solver.options import OnRound, silent
-from probi.solver.problem import Problem, draw_distinct
+from probi.solver.problem import Problem, draw_distinct, weiszfeld_moves
 from probi.solver.seeding import Partition, partition, seed_in_batches
 
 # From this many clusters on, starts and swaps look only at what they change, and one start is enough.

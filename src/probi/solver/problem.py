@@ -1,15 +1,18 @@
-"""The problem to solve: nodes, and candidates for their centers."""
+"""The problem to solve: nodes, their samples and approximations, and steps of their centers."""
 
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
+from probi._kernels.pull import N_SCALARS, ON_POINT, RECIPROCAL
 from probi._types import Array, Floats, Integers, Labels, Mask
 from probi.errors import InputError
 from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import Nodes
 from probi.validation import frozen
+
+ALL_ZERO = "All weights are zero: nothing counts, so there is nothing to solve."
 
 # Features that together add no more than this share to the cost are left out of a search.
 MINOR = 1e-3
@@ -142,12 +145,38 @@ class Problem:
         """Cost of each node beyond its own spread: the part that centers can change."""
         return self.nodes.mass * np.maximum(nearest - self.spreads, 0.0)
 
+    def reseed_empty(self, masses: Floats, nearest: Floats, centers: Floats) -> None:
+        """Move centers without mass to the nodes with the largest excess, as far as any have one."""
+        empty = np.flatnonzero(masses == 0.0)
+        if len(empty):
+            excess = self.excess(nearest)
+            worst = np.argsort(-excess, kind="stable")[: len(empty)]
+            worst = worst[excess[worst] > 0.0]
+            centers[empty[: len(worst)]] = self.medians[worst]
+
+
+def weiszfeld_moves(sums: Floats, relaxation: float = 1.0) -> Floats:
+    """Weiszfeld's step of each center, in the form of Vardi and Zhang where mass lies on the center itself."""
+    d = sums.shape[1] - N_SCALARS
+    pull, reciprocal, on_center = sums[:, :d], sums[:, d + RECIPROCAL], sums[:, d + ON_POINT]
+    pulled = reciprocal > 0.0
+    # As lengths, in the units of space: squares of tiny masses would underflow.
+    moves, hold = np.zeros(pull.shape), np.zeros(len(sums))
+    moves[pulled] = pull[pulled] / reciprocal[pulled, None]
+    hold[pulled] = on_center[pulled] / reciprocal[pulled]
+    length = np.sqrt((moves**2).sum(axis=1))
+    moving = length > hold
+    factor = np.zeros(len(sums))
+    # Off the realizations the step minimizes an upper bound and may be relaxed; on one it does not.
+    factor[moving] = np.where(hold > 0.0, 1.0, relaxation)[moving] * (1.0 - hold[moving] / length[moving])
+    return moves * factor[:, None]
+
 
 def draw(scores: Floats, uniforms: Floats) -> Integers:
     """Draw indices with probabilities proportional to scores; uniforms in [0, 1) decide."""
     total = np.cumsum(scores)
     if not total[-1] > 0.0:
-        raise InputError("All weights are zero: nothing counts, so there is nothing to solve.")
+        raise InputError(ALL_ZERO)
     drawn = np.searchsorted(total, uniforms * total[-1], side="right")
     # Rounding may push a number past the end: take the last index with a score.
     return np.asarray(np.minimum(drawn, np.searchsorted(total, total[-1])))

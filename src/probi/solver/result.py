@@ -15,7 +15,7 @@ from probi._types import Array, Floats, Integers, Labels
 from probi.medians import SPREAD_TOL, certified_medians
 from probi.medoids import Representatives, representatives
 from probi.nodes import Nodes
-from probi.objective import Assignment, total_cost
+from probi.objective import Assignment, excess, total_cost
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,8 +224,7 @@ def make_result(
     """Evaluate centers exactly on all nodes, sorted by mass unless ``keep_order``; the assignment may be known."""
     k = len(centers)
     if assignment is None:
-        assignment = Assignment(nodes)
-        assignment.update(centers, np.zeros(k), exact=False)
+        assignment = Assignment.of(nodes, centers, exact=False)
     if not keep_order:
         centers = _sort_by_mass(nodes, centers, assignment)
     assignment.update(centers, np.zeros(k), exact=True)
@@ -272,3 +271,43 @@ def _sort_by_mass(nodes: Nodes, centers: Floats, assignment: Assignment) -> Floa
 
 def _sums(labels: Labels, values: Floats, k: int) -> Floats:
     return np.bincount(labels, values, minlength=k).astype(np.float64, copy=False)
+
+
+def without_outliers(source: Any, result: Result) -> Any:
+    """The nodes or the summary that were solved, without the outliers of the result."""
+    if result.outlier_distance == math.inf:
+        return source
+    if isinstance(source, Nodes):
+        is_out = excess(source, result.centers) > result.outlier_distance
+        return source.with_weights(np.where(is_out, 0.0, source.weights))
+    return _TrimmedSummary(source, result)
+
+
+@dataclass(frozen=True)
+class _TrimmedSummary:
+    """A summary without the outliers of a result: all that is asked of a summary once there are centers."""
+
+    summary: Any
+    result: Result
+
+    @property
+    def n_clusters(self) -> int:
+        """Largest number of clusters it is made for."""
+        return int(self.summary.n_clusters)
+
+    @property
+    def _solver_preset(self) -> str:
+        return str(self.summary._solver_preset)
+
+    @property
+    def _is_whole(self) -> bool:
+        return bool(self.summary._is_whole)
+
+    def coreset(self) -> Nodes:
+        """Nodes of its coreset, with weight 0 for outliers."""
+        nodes: Nodes = without_outliers(self.summary.coreset(), self.result)
+        return nodes
+
+    def evaluate(self, centers: Any, outlier_distance: float = math.inf) -> Any:
+        """Estimate the cost of centers, without the nodes that are as far from them."""
+        return self.summary.evaluate(centers, min(outlier_distance, self.result.outlier_distance))

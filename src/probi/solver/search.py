@@ -7,7 +7,7 @@ coordinates, calling kernels and threads takes longer than the arithmetic, and c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -15,16 +15,19 @@ from probi import _parallel
 from probi._kernels import candidates as kernels
 from probi._kernels.pull import COST, N_SCALARS, ON_POINT, RECIPROCAL, RELAXATION
 from probi._types import Floats, Integers, Labels, Mask
-from probi.solver.lloyd import MAX_LAG, reseed_empty, weiszfeld_moves
+from probi.solver.lloyd import MAX_LAG
 from probi.solver.options import OnRound
-from probi.solver.problem import Problem, draw
-from probi.solver.seeding import N_CANDIDATES, Sets, seeds
+from probi.solver.problem import Problem, draw, weiszfeld_moves
 
 # Coordinates of all nodes times the number of centers, at most, of a small problem. Kernels are faster for more.
 MAX_SMALL = 1 << 13
 
 # Tasks per set of centers, at least, if there are nodes enough: a single set keeps all threads busy, too.
 MIN_TASKS = 8
+
+# Candidates drawn per center, of which the best is kept. Three starts with one each and one start with three
+# cost about the same; the latter was ahead on all four data sets tried.
+N_CANDIDATES = 3
 
 # Candidates drawn for swaps, how many of the swaps are tried together, and for how many rounds: right after a swap the
 # cost is nearly always higher (as FLS++ observes for k-means). More of each gained nothing.
@@ -34,6 +37,53 @@ N_DRAWN, N_TRIALS, N_ROUNDS = 32, 8, 4
 # With a quarter of them, solutions that differ by less than the sample's error were confused: costs rose by up to
 # 0.3 %.
 NODES_PER_CLUSTER, MIN_SAMPLE = 200, 2000
+
+
+class Sets(NamedTuple):
+    """Sets of centers (s, k, d), and the nodes in the clusters of each.
+
+    ``labels``, ``nearest`` and ``other`` (s, n) are as in :class:`probi.objective.Assignment`; ``moves`` (s, k) is how
+    far centers have moved since.
+    """
+
+    centers: Floats
+    labels: Labels
+    nearest: Floats
+    other: Floats
+    moves: Floats
+
+    @classmethod
+    def of(cls, centers: Floats, n_nodes: int) -> Self:
+        """No node is in any cluster yet."""
+        shape = len(centers), n_nodes
+        return cls(
+            centers.copy(), np.zeros(shape, np.int32), np.zeros(shape), np.full(shape, -np.inf),
+            np.zeros(centers.shape[:2]),
+        )  # fmt: skip
+
+
+def seed(problem: Problem, n_clusters: int, rng: np.random.Generator) -> Floats:
+    """First centers (k, d) for certain nodes, see :func:`seeds`."""
+    return np.asarray(seeds(problem, 1, n_clusters, rng).centers[0])
+
+
+def seeds(
+    problem: Problem, n_starts: int, n_clusters: int, rng: np.random.Generator, n_candidates: int = N_CANDIDATES
+) -> Sets:
+    """Greedy D-sampling on certain nodes: draw by excess cost, keep the candidate that saves most.
+
+    First centers of several starts. The first center of each is drawn by mass.
+    """
+    nodes = problem.nodes
+    sets = Sets.of(np.empty((n_starts, n_clusters, nodes.n_features)), len(nodes))
+    uniforms = np.zeros((n_starts, n_clusters, n_candidates))
+    for start in uniforms:
+        start[0, 0], start[1:] = rng.random(), rng.random((n_clusters - 1, n_candidates))
+    _parallel.run(
+        kernels.draw_seeds, _parallel.ranges(n_starts, 1), nodes.points, nodes.mass, problem.spreads, problem.medians,
+        uniforms, *sets[:4],
+    )  # fmt: skip
+    return sets
 
 
 class Descent(NamedTuple):
@@ -53,7 +103,7 @@ class Search:
         self._pieces = problem.nodes.pieces(at_least=MIN_TASKS)
 
     def seeds(self, n_starts: int, n_clusters: int, rng: np.random.Generator) -> Sets:
-        """First centers of several starts, see :func:`probi.solver.seeding.seeds`."""
+        """First centers of several starts, see :func:`seeds`."""
         return seeds(self.problem, n_starts, n_clusters, rng)
 
     def descend(
@@ -88,7 +138,7 @@ class Search:
         after = before + moves
         masses = sums[..., d + RECIPROCAL] + sums[..., d + ON_POINT]
         for i in np.flatnonzero((masses == 0.0).any(axis=1)):
-            reseed_empty(self.problem, masses[i], sets.nearest[going[i]], after[i])
+            self.problem.reseed_empty(masses[i], sets.nearest[going[i]], after[i])
         sets.centers[going] = after
         sets.moves[going] = np.sqrt(((after - before) ** 2).sum(axis=2))
         return np.asarray(sums[..., d + COST].sum(axis=1))

@@ -1,6 +1,6 @@
-"""Initial centers, drawn one by one: the farther a node, the likelier."""
+"""Initial centers for many clusters, and those of the paper: the farther a node, the likelier it is drawn."""
 
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,59 +13,8 @@ from probi.objective import join_centers
 from probi.solver.options import OnRound, silent
 from probi.solver.problem import Problem, draw, draw_distinct
 
-# Candidates drawn per center, of which the best is kept. Three starts with one each and one start with three
-# cost about the same; the latter was ahead on all four data sets tried.
-N_CANDIDATES = 3
-
 # With many clusters, each draw doubles the number of centers, but adds at least this many.
 MIN_BATCH = 8
-
-
-class Sets(NamedTuple):
-    """Sets of centers (s, k, d), and the nodes in the clusters of each.
-
-    ``labels``, ``nearest`` and ``other`` (s, n) are as in :class:`probi.objective.Assignment`; ``moves`` (s, k) is how
-    far centers have moved since.
-    """
-
-    centers: Floats
-    labels: Labels
-    nearest: Floats
-    other: Floats
-    moves: Floats
-
-    @classmethod
-    def of(cls, centers: Floats, n_nodes: int) -> Self:
-        """No node is in any cluster yet."""
-        shape = len(centers), n_nodes
-        return cls(
-            centers.copy(), np.zeros(shape, np.int32), np.zeros(shape), np.full(shape, -np.inf),
-            np.zeros(centers.shape[:2]),
-        )  # fmt: skip
-
-
-def seed(problem: Problem, n_clusters: int, rng: np.random.Generator) -> Floats:
-    """First centers (k, d) for certain nodes, see :func:`seeds`."""
-    return np.asarray(seeds(problem, 1, n_clusters, rng).centers[0])
-
-
-def seeds(
-    problem: Problem, n_starts: int, n_clusters: int, rng: np.random.Generator, n_candidates: int = N_CANDIDATES
-) -> Sets:
-    """Greedy D-sampling on certain nodes: draw by excess cost, keep the candidate that saves most.
-
-    First centers of several starts. The first center of each is drawn by mass.
-    """
-    nodes = problem.nodes
-    sets = Sets.of(np.empty((n_starts, n_clusters, nodes.n_features)), len(nodes))
-    uniforms = np.zeros((n_starts, n_clusters, n_candidates))
-    for start in uniforms:
-        start[0, 0], start[1:] = rng.random(), rng.random((n_clusters - 1, n_candidates))
-    _parallel.run(
-        kernels.draw_seeds, _parallel.ranges(n_starts, 1), nodes.points, nodes.mass, problem.spreads, problem.medians,
-        uniforms, *sets[:4],
-    )  # fmt: skip
-    return sets
 
 
 class Partition(NamedTuple):

@@ -31,12 +31,12 @@ from probi.solver.local_search import (
 )
 from probi.solver.on_nodes import Candidate, best_on_nodes, refine
 from probi.solver.options import OnRound, Progress, SolveOptions
-from probi.solver.problem import Problem
+from probi.solver.problem import ALL_ZERO, Problem
 from probi.solver.realizations import NodeSwaps, are_near_medians
-from probi.solver.result import Evaluation, Result, make_result
+from probi.solver.result import Evaluation, Result, make_result, without_outliers
 from probi.solver.search import Searches, is_small
 from probi.solver.seeding import seed_as_in_paper
-from probi.solver.trimmed import solve_trimmed, without_outliers
+from probi.solver.trimmed import solve_trimmed
 from probi.validation import generator
 
 # The coreset's own error, as a share of the cost, is about this divided by the root of its nodes per cluster: 1 % with
@@ -101,6 +101,10 @@ class Summarized(Protocol):
     @property
     def _solver_preset(self) -> str:
         """Preset of the solver that belongs to it."""
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether the coreset is all the data."""
 
     def coreset(self) -> Nodes:
         """Nodes to solve."""
@@ -269,7 +273,7 @@ def _solve_nodes(nodes: Nodes, options: SolveOptions, effort: Effort) -> Result:
     if preset not in PRESETS:
         raise InputError(f"preset is {preset!r}, but must be one of {', '.join(PRESETS)}.")
     if not nodes.mass.any():
-        raise InputError("All weights are zero: nothing counts, so there is nothing to solve.")
+        raise InputError(ALL_ZERO)
     init = options.initial_centers(nodes)
     chosen = PRESETS[preset]
     n_init = options.n_init or (chosen.n_init if options.n_clusters < MANY else 1)

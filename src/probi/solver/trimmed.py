@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from probi._types import Array, Floats, Integers, Labels
+from probi._types import Array, Floats, Integers
 from probi.errors import InputError
-from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import Nodes
-from probi.objective import Assignment, assign, expected_cost, two_nearest
+from probi.objective import OUTLIER, beyond_spread, excess, two_nearest
 from probi.solver.options import SolveOptions
 from probi.solver.result import Result, make_result
 
@@ -23,9 +21,6 @@ MAX_ROUNDS = 20
 
 # Times that centers which are worth little are freed, at most; little is below this fraction of what others are worth.
 MAX_FREED, LITTLE = 5, 0.5
-
-# Label of an outlier.
-OUTLIER = -1
 
 SolveNodes = Callable[[Nodes, SolveOptions], Result]
 
@@ -80,41 +75,6 @@ def _freed(nodes: Nodes, centers: Floats, options: SolveOptions, solve_rest: Cal
 
 def _objective(nodes: Nodes, options: SolveOptions, centers: Floats) -> float:
     return trimmed_excess(nodes, excess(nodes, centers), options)
-
-
-def excess(nodes: Nodes, centers: Floats) -> Floats:
-    """Expected distance of each node to its nearest center beyond its own spread, given that it is present."""
-    return beyond_spread(nodes, Assignment.of(nodes, centers, exact=True).nearest)
-
-
-def beyond_spread(nodes: Nodes, nearest: Floats) -> Floats:
-    """The part of expected distances that is not the nodes' own spread."""
-    # A spread that is exact to 1 % may exceed the distance to a center.
-    return np.maximum(nearest - certified_medians(nodes, SPREAD_TOL)[1], 0.0)
-
-
-def are_outliers(nodes: Nodes, nearest: Floats, outlier_distance: float) -> Array:
-    """Whether each node is an outlier, by its expected distance to the nearest center."""
-    if outlier_distance == math.inf:
-        return np.zeros(len(nodes), bool)
-    return beyond_spread(nodes, nearest) > outlier_distance
-
-
-def assign_inliers(nodes: Nodes, centers: Floats, outlier_distance: float) -> Labels:
-    """Nearest center of each node, -1 for outliers."""
-    labels = assign(nodes, centers)
-    if outlier_distance < math.inf:
-        labels[excess(nodes, centers) > outlier_distance] = OUTLIER
-    return labels
-
-
-def trimmed_cost(nodes: Nodes, centers: Floats, outlier_distance: float) -> tuple[float, float]:
-    """Cost of nodes without outliers, and the spread of the outliers."""
-    if outlier_distance == math.inf:
-        return expected_cost(nodes, centers), 0.0
-    is_out = excess(nodes, centers) > outlier_distance
-    lost = math.fsum((nodes.mass * certified_medians(nodes, SPREAD_TOL)[1])[is_out])
-    return expected_cost(nodes.with_weights(np.where(is_out, 0.0, nodes.weights)), centers), lost
 
 
 def threshold(nodes: Nodes, of_nodes: Floats, options: SolveOptions) -> float:
@@ -237,46 +197,3 @@ def trimmed_result(nodes: Nodes, centers: Floats, n_iter: int, options: SolveOpt
         outlier_distance=limit,
         outlier_mass=math.fsum(nodes.mass[is_out]),
     ).of_source(rest)
-
-
-# -- what is left of a source -----------------------------------------------------------------------------------------
-
-
-def without_outliers(source: Any, result: Result) -> Any:
-    """The nodes or the summary that were solved, without the outliers of the result."""
-    if result.outlier_distance == math.inf:
-        return source
-    if isinstance(source, Nodes):
-        is_out = excess(source, result.centers) > result.outlier_distance
-        return source.with_weights(np.where(is_out, 0.0, source.weights))
-    return _TrimmedSummary(source, result)
-
-
-@dataclass(frozen=True)
-class _TrimmedSummary:
-    """A summary without the outliers of a result: all that is asked of a summary once there are centers."""
-
-    summary: Any
-    result: Result
-
-    @property
-    def n_clusters(self) -> int:
-        """Largest number of clusters it is made for."""
-        return int(self.summary.n_clusters)
-
-    @property
-    def _solver_preset(self) -> str:
-        return str(self.summary._solver_preset)
-
-    @property
-    def _is_whole(self) -> bool:
-        return bool(self.summary._is_whole)
-
-    def coreset(self) -> Nodes:
-        """Nodes of its coreset, with weight 0 for outliers."""
-        nodes: Nodes = without_outliers(self.summary.coreset(), self.result)
-        return nodes
-
-    def evaluate(self, centers: Any, outlier_distance: float = math.inf) -> Any:
-        """Estimate the cost of centers, without the nodes that are as far from them."""
-        return self.summary.evaluate(centers, min(outlier_distance, self.result.outlier_distance))

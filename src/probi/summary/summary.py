@@ -15,9 +15,8 @@ from probi._notes import counted
 from probi._types import Floats
 from probi.errors import InputError
 from probi.nodes import Nodes, as_nodes
-from probi.objective import check_centers, expected_distances
+from probi.objective import check_centers, expected_distances, trimmed_cost
 from probi.solver.result import Evaluation
-from probi.solver.trimmed import trimmed_cost
 from probi.summary.audit import AuditSample
 from probi.summary.buffer import Form
 from probi.summary.config import AUDIT_SIZE, Configured, SummaryConfig

@@ -14,7 +14,7 @@ from samples import ARRAYS, STATISTICS, as_lists, assert_same_statistics, three
 from strategies import build, nodes
 
 import probi
-from probi import Nodes
+from probi import Nodes, _node_layout
 
 # -- how they are made --------------------------------------------------------------------------------------------
 
@@ -345,6 +345,20 @@ def test_take_in_any_order_and_more_than_once():
 def test_take_of_more_nodes_than_the_dtype_counts(dtype):
     whole = Nodes.from_points(np.arange(70_000.0)[:, None])
     assert_array_equal(whole.take(np.array([5, 100], dtype)).points, [[5], [100]])
+
+
+@pytest.mark.parametrize("rows_at_once", [1, 4, 1 << 16])
+def test_nodes_of_parts_are_gathered_in_any_order(monkeypatch, rows_at_once):
+    monkeypatch.setattr(_node_layout, "ROWS_AT_ONCE", rows_at_once)
+    parts, order = [three(), three(), three()[:2]], np.array([7, 0, 5, 2, 3, 6])
+    places = [np.flatnonzero((order >= start) & (order < stop)) for start, stop in [(0, 3), (3, 6), (6, 8)]]
+    indices = [order[place] - start for place, start in zip(places, (0, 3, 6), strict=True)]
+    gathered, expected = Nodes._gathered(parts, indices, places), Nodes.concat(parts).take(order)
+    assert gathered == expected
+    assert_same_statistics(gathered, expected)
+    assert Nodes._gathered(parts, indices) == Nodes.concat(parts).take(
+        np.concatenate([order[place] for place in places])
+    )
 
 
 def test_take_of_nothing():

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import cached_property
-from typing import Any, Self
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, partial
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -227,27 +227,33 @@ class NodeLayout:
         return self._gathered([self], [as_index(index, len(self))])
 
     @classmethod
-    def _gathered(cls, parts: Sequence[Self], indices: Sequence[Integers]) -> Self:
-        """Nodes of several parts of one form, by their valid indices in each; each is copied once."""
-        rows, offsets = list(indices), None
-        if not all(part.is_certain for part in parts):
-            sizes = [np.diff(part.offsets)[index] for part, index in zip(parts, indices, strict=True)]
-            offsets = frozen(np.concatenate([[0], np.cumsum(np.concatenate(sizes))]))
-            rows = [part._rows_of(index) for part, index in zip(parts, indices, strict=True)]
-        ids = [None if part.ids is None else part.ids[index] for part, index in zip(parts, indices, strict=True)]
-        return cls._made_of(
-            parts, lambda arrays: _gather(arrays, indices), lambda arrays: _gather(arrays, rows), offsets,
-            _joined_ids(ids), max(part.magnitude for part in parts),
-        )  # fmt: skip
+    def _gathered(
+        cls, parts: Sequence[Self], indices: Sequence[Integers], places: Sequence[Integers] | None = None
+    ) -> Self:
+        """Nodes of several parts of one form, by their valid indices in each; each is copied once.
 
-    def _rows_of(self, chosen: Integers) -> Integers:
-        """Realizations of some nodes."""
-        if self.is_certain:
-            return chosen
-        sizes = np.diff(self.offsets)[chosen]
-        ends = np.cumsum(sizes)
-        rows: Integers = np.repeat(self.offsets[chosen] - (ends - sizes), sizes)
-        return rows + np.arange(len(rows))
+        ``places`` are their indices in the result; None: one part after the other.
+        """
+        ends = np.cumsum([len(index) for index in indices])
+        ids = _joined_ids([None if part.ids is None else part.ids[i] for part, i in zip(parts, indices, strict=True)])
+        if ids is not None and places is not None:
+            ids = frozen(ids[np.argsort(np.concatenate(places))])
+        targets: Sequence[slice | Integers] = places or [
+            slice(end - len(index), end) for index, end in zip(indices, ends, strict=True)
+        ]
+        copies: list[_Copy] = list(zip(range(len(parts)), indices, targets, strict=True))
+        offsets, copies_of_rows = None, cast(Iterable[_Copy], copies)
+        if not all(part.is_certain for part in parts):
+            offsets = np.zeros(ends[-1] + 1, np.int64)
+            for number, index, target in copies:
+                offsets[1:][target] = np.diff(parts[number].offsets)[index]
+            offsets = frozen(np.cumsum(offsets))
+            copies_of_rows = _CopiesOfRows([part.offsets for part in parts], offsets, copies)
+        return cls._made_of(
+            parts, partial(_gather, copies, ends[-1]),
+            partial(_gather, copies_of_rows, ends[-1] if offsets is None else offsets[-1]), offsets, ids,
+            max(part.magnitude for part in parts),
+        )  # fmt: skip
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
@@ -368,15 +374,49 @@ def _concatenated(arrays: Sequence[Array]) -> Array:
     return frozen(np.concatenate(arrays))
 
 
-def _gather(arrays: Sequence[Array], indices: Sequence[Integers]) -> Array:
-    """Rows of several arrays by their indices in each, one array after the other."""
-    if len(arrays) == 1:
-        return frozen(arrays[0].take(indices[0], axis=0))
-    ends = np.cumsum([len(index) for index in indices])
-    out = np.empty((ends[-1], *arrays[0].shape[1:]), arrays[0].dtype)
-    for array, index, end in zip(arrays, indices, ends, strict=True):
-        # "clip" changes no valid index, and NumPy then writes to the array itself, not to a copy.
-        np.take(array, index, axis=0, out=out[end - len(index) : end], mode="clip")
+# Part, indices of rows in it, and where they go.
+_Copy = tuple[int, Integers, slice | Integers]
+
+# Realizations that are copied at a time: their indices take memory too.
+ROWS_AT_ONCE = 1 << 16
+
+
+class _CopiesOfRows:
+    """Copies of the realizations of nodes, a block at a time."""
+
+    def __init__(self, sources: list[Integers], offsets: Integers, copies: Sequence[_Copy]) -> None:
+        self._sources, self._offsets, self._copies = sources, offsets, copies
+        self._step = 1 + ROWS_AT_ONCE * (len(offsets) - 1) // (1 + int(offsets[-1]))
+
+    def __iter__(self) -> Iterator[_Copy]:
+        for number, index, target in self._copies:
+            for start, stop in _parallel.ranges(len(index), self._step):
+                rows = _rows_of(self._sources[number], index[start:stop])
+                if isinstance(target, slice):
+                    first, last = self._offsets[[target.start + start, target.start + stop]]
+                    yield number, rows, slice(first, last)
+                else:
+                    yield number, rows, _rows_of(self._offsets, target[start:stop])
+
+
+def _rows_of(offsets: Integers, chosen: Integers) -> Integers:
+    """Realizations of some nodes."""
+    sizes = np.diff(offsets)[chosen]
+    ends = np.cumsum(sizes)
+    rows: Integers = np.repeat(offsets[chosen] - (ends - sizes), sizes)
+    rows += np.arange(len(rows))
+    return rows
+
+
+def _gather(copies: Iterable[_Copy], n_rows: int, arrays: Sequence[Array]) -> Array:
+    """Array with rows of several arrays."""
+    out = _parallel.large_array((int(n_rows), *arrays[0].shape[1:]), arrays[0].dtype)
+    for number, rows, target in copies:
+        if isinstance(target, slice):
+            # "clip" changes no valid index, and NumPy then writes to the array itself, not to a copy.
+            np.take(arrays[number], rows, axis=0, out=out[target], mode="clip")
+        else:
+            out[target] = arrays[number].take(rows, axis=0)
     return frozen(out)
 
 

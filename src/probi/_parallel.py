@@ -7,6 +7,7 @@ results.
 
 import _thread
 import math
+import mmap
 import os
 import queue
 import threading
@@ -296,6 +297,22 @@ def scratch(name: str, shape: tuple[int, ...], dtype: Any = np.float64) -> Any:
     if name not in kept or kept[name].size < n_bytes:
         kept[name] = np.empty(n_bytes, np.uint8)
     return kept[name][:n_bytes].view(dtype).reshape(shape)
+
+
+# Smaller arrays are left to the allocator.
+LARGE_BYTES = 1 << 20
+
+
+def large_array(shape: tuple[int, ...], dtype: Any) -> Any:
+    """Array for nodes that are kept, with any content: of pages of its own, if it is large.
+
+    They return to the system as soon as it is freed. Allocators keep freed memory of up to 32 MB for later, and much of
+    it cannot be used again, because arrays that were made since lie in between.
+    """
+    n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+    if n_bytes < LARGE_BYTES or np.dtype(dtype).hasobject:
+        return np.empty(shape, dtype)
+    return np.frombuffer(mmap.mmap(-1, n_bytes), np.uint8).view(dtype).reshape(shape)
 
 
 class Lock:

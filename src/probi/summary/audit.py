@@ -285,10 +285,10 @@ class AuditSample:
         indices = [
             order[of_part == i] - (end - len(part)) for i, (end, part) in enumerate(zip(ends, parts, strict=True))
         ]
-        # Part by part, only those that stay, and then by key.
-        nodes = Nodes._gathered([measured(sample.nodes) for sample in parts if sample.nodes is not None], indices)
-        if len(parts) > 1:
-            nodes = nodes.take(np.argsort(np.argsort(of_part, kind="stable"), kind="stable"))
+        places = [np.flatnonzero(of_part == i) for i in range(len(parts))]
+        nodes = Nodes._gathered(
+            [measured(sample.nodes) for sample in parts if sample.nodes is not None], indices, places
+        )
         return AuditSample(nodes, keys[order], sizes[order], limit)
 
     def scaled(self, factor: float) -> "AuditSample":

@@ -21,6 +21,7 @@ def main(data: Path) -> None:
         one_for_all(nodes)
         coverage(nodes)
     memory()
+    wide_memory()
 
 
 def summarised(nodes: probi.Nodes, k: int, seed: int = 0) -> probi.Summary:
@@ -102,3 +103,30 @@ def stream(n_nodes: int, batch: int = 10_000) -> None:
         summary.update(probi.Nodes.from_dense(places))
     probi.solve(summary, 20, random_state=0)
     print(peak_megabytes())
+
+
+def wide_memory() -> None:
+    print("\npeak memory of streams of large nodes beyond a process that has solved a small one, k = 20, MB")
+    for n_nodes, n_each, d in ((40_000, 300, 10), (60_000, 300, 10), (40_000, 1, 1000)):
+        code = f"from benchmarks.streams import wide_stream; wide_stream({n_nodes}, {n_each}, {d})"
+        done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+        print(f"{n_nodes:,} nodes x {n_each} realizations x {d:>5,} features: {float(done.stdout):.0f}", flush=True)
+
+
+def wide_stream(n_nodes: int, n_each: int, d: int) -> None:
+    """Print the memory that a stream of large nodes takes beyond that of a small one, which loads all kernels."""
+    _read_wide(10_000, 3, 10)
+    before = peak_megabytes()
+    _read_wide(n_nodes, n_each, d)
+    print(peak_megabytes() - before)
+
+
+def _read_wide(n_nodes: int, n_each: int, d: int, batch: int = 1000) -> None:
+    rng = np.random.default_rng(0)
+    middles = 10 * rng.standard_normal((30, d), dtype=np.float32)
+    summary = probi.Summary(20, random_state=0)
+    for _ in range(n_nodes // batch):
+        places = rng.standard_normal((batch, n_each, d), dtype=np.float32)
+        places += middles[rng.integers(30, size=batch)][:, None]
+        summary.update(probi.Nodes.from_dense(places))
+    probi.solve(summary, 20, random_state=0)

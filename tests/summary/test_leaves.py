@@ -15,7 +15,7 @@ from probi.summary.config import SummaryConfig
 
 
 def limited(leaf_coordinates=60, **options):
-    """Empty summary with short leaves: of 16 nodes and 60 coordinates, 32 nodes and 15 coordinates, or 64 nodes."""
+    """Empty summary with short leaves: of 12 nodes and 60 coordinates, 32 nodes and 15 coordinates, or 64 nodes."""
     return Summary.from_config(SummaryConfig(2, 8, leaf_coordinates=leaf_coordinates, **options))
 
 
@@ -36,7 +36,7 @@ def test_ends_match_the_definition(seed, d, most):
     sizes = np.random.default_rng(seed).integers(1, most + 1, 300).tolist()
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     some = Nodes(np.zeros((offsets[-1], d)), None, offsets)
-    expected = naive.leaf_ends([d * size for size in sizes], 64, [(16, 61), (32, 15)])
+    expected = naive.leaf_ends([d * size for size in sizes], 64, [(12, 61), (32, 15)])
     summary = limited(61)
     assert summary._streams[0]._leaf_ends(some) == expected
     found, stream = leaf_sizes(summary, some, 1)
@@ -46,7 +46,7 @@ def test_ends_match_the_definition(seed, d, most):
 
 @pytest.mark.parametrize(
     ("leaf_coordinates", "d", "expected"),
-    [(0, 2, 64), (10**6, 2, 64), (320, 2, 40), (150, 2, 32), (100, 4, 25), (60, 2, 30), (32, 2, 16), (1, 2, 16)],
+    [(0, 2, 64), (10**6, 2, 64), (320, 2, 40), (150, 2, 32), (100, 4, 25), (60, 2, 30), (32, 2, 16), (1, 2, 12)],
 )
 def test_leaves_of_plain_points(leaf_coordinates, d, expected):
     some = Nodes.from_points(np.random.default_rng(0).normal(size=(200, d)))
@@ -75,7 +75,7 @@ def test_batches_and_threads_do_not_matter(cuts, n_jobs, plain):
 
 def test_thinned_nodes_count_by_what_is_left():
     some = Nodes.from_dense(np.random.default_rng(0).normal(size=(100, 12, 2)))
-    assert leaf_sizes(limited(), some, 1)[0] == [16] * 6
+    assert leaf_sizes(limited(), some, 1)[0] == [12] * 8
     assert leaf_sizes(limited(max_realizations=1), some, 1)[0] == [30] * 3
     assert fed(some, [7, 50], max_realizations=2).to_bytes() == fed(some, max_realizations=2).to_bytes()
 
@@ -91,13 +91,30 @@ def test_a_file_goes_on_where_it_stopped():
 
 def test_a_sealed_stream_counts_on():
     some = uncertain(300)
-    summary = fed(some[:100])
+    summary = fed(some[:105])
     number = summary._streams[0].leaf_number
     sealed = summary.sealed()
     (stream,) = sealed._streams
     assert stream.leaf_number == stream.seal.leaf == number + 1  # the buffer was a leaf
-    sealed.update(some[100:])
+    sealed.update(some[105:])
     assert Summary.from_bytes(sealed.to_bytes()).to_bytes() == sealed.to_bytes()
+
+
+def test_large_nodes_leave_one_coreset_per_level():
+    some = Nodes.from_dense(np.random.default_rng(0).normal(size=(40 * 12, 3, 2)))
+    levels = fed(some, leaf_coordinates=12)._streams[0].levels
+    assert [[len(coreset) for coreset in level] for level in levels] == [[8], [8]]
+    # Sixteen leaves joined twice, then eight.
+    masses = [float(coreset.mass.sum()) for level in levels for coreset in level]
+    assert masses == pytest.approx([8 * 12, 32 * 12])
+
+
+def test_from_the_third_level_on_there_is_one_coreset():
+    some = Nodes.from_points(np.random.default_rng(0).normal(size=(64 * 4 * 4 * 7, 2)))
+    levels = fed(some, leaf_coordinates=0)._streams[0].levels
+    assert [len(level) for level in levels] == [0, 0, 1, 1]
+    masses = [float(coreset.mass.sum()) for level in levels for coreset in level]
+    assert masses == pytest.approx([3 * 16 * 64, 4 * 16 * 64])
 
 
 @pytest.mark.slow

@@ -46,6 +46,7 @@ class ImportanceSampling(Preset):
     """The default."""
 
     leaf_coordinates = 1 << 24
+    joining_level = 2
 
     @property
     def leaf(self) -> int:

@@ -1,5 +1,6 @@
 """A preset of a summary: how nodes are reduced to a coreset, and coresets to one."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,6 +52,8 @@ class Preset(ABC):
     fan_in: ClassVar[int] = 4
     # Coordinates at which a leaf ends before it has all its nodes; 0: it does not.
     leaf_coordinates: ClassVar[int] = 0
+    # Level from which on a coreset joins the one that is there, without waiting for a group of them.
+    joining_level: ClassVar[float] = math.inf
 
     n_clusters: int
     size: int

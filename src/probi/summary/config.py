@@ -12,6 +12,7 @@ from probi.errors import InputError
 
 if TYPE_CHECKING:
     from probi.coreset.preset import Preset
+    from probi.nodes import Nodes
 
 # Nodes in the audit sample. The standard error of a cost on Covertype is then 1.7 % of it (2,000: 1.9 %).
 AUDIT_SIZE = 2500
@@ -94,7 +95,7 @@ class SummaryConfig:
     @property
     def min_leaf(self) -> int:
         """Nodes per leaf at least."""
-        return 2 * self.coresets.size
+        return self.coresets.size * 3 // 2
 
     @property
     def short_leaves(self) -> tuple[tuple[int, int], ...]:
@@ -103,6 +104,10 @@ class SummaryConfig:
         if not coordinates:
             return ()
         return (self.min_leaf, coordinates), (max(self.min_leaf, self.leaf // 2), coordinates // 4)
+
+    def is_wide(self, leaf: Nodes) -> bool:
+        """Whether the nodes of a leaf have many coordinates: it ended because of them, with few nodes."""
+        return 0 < (self.leaf_coordinates or 0) <= leaf.n_realizations * leaf.n_features
 
     def for_shard(self, shard: int) -> SummaryConfig:
         """The same config for another part of the data."""

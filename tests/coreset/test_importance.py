@@ -12,7 +12,7 @@ from samples import ARRAYS, blobs, certain, coreset_costs, numbered, random_cent
 from strategies import build, nodes
 
 from probi import Nodes, _parallel, expected_cost
-from probi._kernels import sampling
+from probi._kernels import sampling, tree
 from probi.coreset import importance
 from probi.coreset.importance import reduce
 from probi.medians import CERTIFIED_MEDIANS, SPREAD_TOL, certified_medians
@@ -117,6 +117,22 @@ def test_cells_are_made_where_the_mass_is(cells_made):
     for seed in range(10):
         reduced(Nodes.from_points(X, weights), 50, 1, seed)
         assert_array_equal(cells_made[-1][:5] == cells_made[-1][0], [True, True, True, False, False])
+
+
+def test_the_mean_of_a_cell_is_that_of_all_its_nodes(monkeypatch):
+    # The tree sees a fiftieth of them; with heavy tails the mean of a sample is elsewhere.
+    some, seen = Nodes.from_points(np.random.default_rng(0).standard_t(2, size=(5000, 3))), []
+    measure = tree.measure
+
+    def look(rows, mass, n_space, leaves, cell_of, means, *more):
+        seen.append((cell_of[leaves], means))
+        return measure(rows, mass, n_space, leaves, cell_of, means, *more)
+
+    monkeypatch.setattr(tree, "measure", look)
+    reduced(some, 100, 2)
+    cells, means = seen[0]
+    for cell in range(cells.max() + 1):
+        assert_allclose(means[cell], some.points[cells == cell].mean(axis=0), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("many_times", ["heavy", "far away"])

@@ -79,3 +79,58 @@ def random_nodes(n_nodes: int, n_each: int, d: int, seed: int = 0, spread: float
     rng = np.random.default_rng(seed)
     places = rng.standard_normal((n_nodes, 1, d), dtype=np.float32)
     return probi.Nodes.from_dense(places + spread * rng.standard_normal((n_nodes, n_each, d), dtype=np.float32))
+
+
+def sift_like(n: int, seed: int = 0, per_picture: int = 1500) -> np.ndarray:
+    """SIFT descriptors of generated pictures: 128 whole numbers from 0 to 255, float32.
+
+    Like real ones, a sixth of them are 0, most are small (mean 26, standard deviation 37), and nearest neighbors are as
+    far as in about 17 dimensions.
+    """
+    rng = np.random.default_rng(seed)
+    out, done = np.empty((n, 128), np.float32), 0
+    while done < n:
+        rows = rng.permutation(_descriptors(_scene(rng), cell=int(rng.integers(3, 7))))
+        rows = rows[: min(per_picture, n - done)]
+        out[done : done + len(rows)] = rows
+        done += len(rows)
+    return out
+
+
+def _scene(rng: np.random.Generator, side: int = 512) -> np.ndarray:
+    """Gray values: things of all sizes in front of each other, with textures of natural spectra."""
+    frequencies = np.hypot(np.fft.fftfreq(side)[:, None], np.fft.rfftfreq(side))
+    frequencies[0, 0] = 1.0
+    spectra = [np.fft.rfft2(rng.standard_normal((side, side))) / frequencies ** rng.uniform(0.8, 1.6) for _ in range(2)]
+    textures = [texture / texture.std() for texture in (np.fft.irfft2(spectrum) for spectrum in spectra)]
+    gray = 0.3 * textures[0]
+    for _ in range(150):
+        (cy, cx), angle, stretch = rng.uniform(0, side, 2), rng.uniform(0, np.pi), rng.uniform(1, 4)
+        radius = 8 / rng.uniform(0.05, 1.0) ** 0.8
+        reach = int(radius * stretch) + 1
+        box = np.s_[max(0, int(cy) - reach) : int(cy) + reach, max(0, int(cx) - reach) : int(cx) + reach]
+        y, x = np.arange(side)[box[0], None] - cy, np.arange(side)[box[1]] - cx
+        u, v = (np.cos(angle) * x + np.sin(angle) * y) / stretch, np.cos(angle) * y - np.sin(angle) * x
+        inside = np.hypot(u, v) < radius if rng.random() < 0.5 else np.maximum(np.abs(u), np.abs(v)) < radius
+        value = rng.normal() + 0.4 * rng.exponential() * textures[rng.integers(2)][box]
+        gray[box] = np.where(inside, value, gray[box])
+    return gray
+
+
+def _descriptors(gray: np.ndarray, cell: int) -> np.ndarray:
+    """Descriptors of the half of all places with more contrast: eight directions of gradients in 4 x 4 cells (Lowe)."""
+    dy, dx = np.gradient(gray)
+    strength, direction = np.hypot(dy, dx), np.arctan2(dy, dx) * (8 / (2 * np.pi)) % 8
+    below = np.floor(direction).astype(int)
+    maps, (y, x) = np.zeros((*gray.shape, 8)), np.indices(gray.shape)
+    maps[y, x, below % 8] += strength * (1 + below - direction)
+    maps[y, x, (below + 1) % 8] += strength * (direction - below)
+    n_cells = len(gray) // cell
+    used = maps[: n_cells * cell, : n_cells * cell].reshape(n_cells, cell, n_cells, cell, 8).sum(axis=(1, 3))
+    windows = np.lib.stride_tricks.sliding_window_view(used, (4, 4), axis=(0, 1))
+    squares = (np.arange(4) - 1.5) ** 2
+    rows = (windows * np.exp(-(squares[:, None] + squares) / 8)).transpose(0, 1, 3, 4, 2).reshape(-1, 128)
+    lengths = np.linalg.norm(rows, axis=1)
+    rows = rows[lengths > np.median(lengths)]
+    rows = np.minimum(rows / np.linalg.norm(rows, axis=1, keepdims=True), 0.2)
+    return np.minimum(np.rint(512 / np.linalg.norm(rows, axis=1, keepdims=True) * rows), 255).astype(np.float32)

@@ -18,7 +18,7 @@ from probi._types import Array, Floats, Integers, Labels, Mask
 from probi.errors import InputError
 from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import Nodes, as_nodes
-from probi.validation import as_floats, check_points
+from probi.validation import as_floats, check_mass, check_points
 
 # Coordinates of all nodes times the number of centers, in a problem for which all distances are computed.
 MAX_SMALL = 1 << 14
@@ -136,6 +136,7 @@ def expected_cost(nodes: Nodes | ArrayLike, centers: ArrayLike) -> float:
     """
     nodes = as_nodes(nodes)
     centers = check_centers(centers, nodes.n_features)
+    check_mass(float(nodes.mass.sum()))
     return total_cost(nodes, Assignment.of(nodes, centers, exact=True).nearest)
 
 

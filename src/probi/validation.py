@@ -10,8 +10,8 @@ from probi import _notes, _parallel
 from probi._types import Array, Mask
 from probi.errors import InputError, InputWarning
 
-# Squares of larger coordinates, summed over features, leave float64; squares of smaller ones vanish in it.
-# float32 data is far from both, because all arithmetic is float64.
+# Squares of larger coordinates, summed over features, leave float64; squares of smaller ones vanish in it, and so do
+# costs of a smaller total mass. float32 data is far from both, because all arithmetic is float64.
 LARGEST = 1e150
 SMALLEST = 1e-140
 
@@ -377,7 +377,8 @@ def _sums(probabilities: Array, offsets: Array) -> Array:
     totals = sums_per_node(probabilities, offsets[:-1])
     if is_zero(totals.min()):
         node = _first(is_zero(totals))
-        raise InputError(f"Node {node} has total probability {totals[node]:.3g}: it is always absent. Drop it.")
+        reason = "so small that its distances vanish" if totals[node] else "so it is always absent"
+        raise InputError(f"Node {node} has total probability {totals[node]:.3g}, {reason}. Drop it.")
     return totals
 
 
@@ -434,6 +435,12 @@ def check_weights(weights: Array, n_nodes: int) -> None:
     total = weights.sum()
     if total > WEIGHTS.high:
         raise InputError(f"The weights sum to {total:.0e}, so large that a cost overflows. Divide them by a constant.")
+
+
+def check_mass(total: float) -> None:
+    """Raise on a positive total mass with which costs lose their digits."""
+    if 0.0 < total < SMALLEST:
+        raise InputError(f"The total mass is {total:.0e}, so small that costs vanish. Multiply all weights.")
 
 
 def equal_probabilities(offsets: Array, dtype: Any) -> Array:

@@ -204,7 +204,7 @@ def test_nodes_that_cannot_be_in_it_are_not_looked_at(far, monkeypatch):
         whole = whole.added(leaf, of_leaf, around.sizes(leaf, survey))
         with monkeypatch.context() as patch:
             patch.setattr(Surroundings, "sizes", count)
-            part = part.audited(leaf, of_leaf, survey, around)
+            part = part.joined(part.candidates(leaf, of_leaf, survey, around))
         assert_same(part, whole)
     assert 300 < n_looked_at < 1500
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from samples import certain, summarized, uncertain
+from samples import certain, interrupted_by, summarized, uncertain
 from strategies import examples
 
 from probi import InputError, Nodes, Summary, expected_cost, solve
@@ -195,6 +195,29 @@ def test_memory_does_not_grow_with_the_number_of_shards(preset):
 
 
 @pytest.mark.slow
+def test_a_merge_takes_as_long_after_many_shards_with_gaps():
+    """All streams were compared with each other, and sorted, at each merge."""
+    lines = 0
+
+    def trace(frame, event, _):
+        nonlocal lines
+        lines += 1
+        return trace
+
+    merged, counts = Summary(2, size=8, random_state=0), []
+    for number in range(1, 500):
+        part = Summary(2, size=8, random_state=0, shard=17 * number)
+        part.update([[float(number)]])
+        if number not in (20, 499):
+            merged.merge(part)
+            continue
+        lines = 0
+        interrupted_by(trace, functools.partial(merged.merge, part))
+        counts.append(lines)
+    assert merged.n_nodes == 499
+    assert counts[1] < 1.5 * counts[0]
+
+
 def test_the_other_summary_stays_as_it_was():
     parts, _ = shards()
     before = [part.to_bytes() for part in parts]

@@ -8,6 +8,9 @@ from probi._kernels._compile import kernel, part
 # less than a pick in all.
 UNIT = 2.0**36
 
+# Reciprocals of smaller costs overflow.
+LEAST_COST = 1e-290
+
 
 @part
 def cap(scores, size):
@@ -89,7 +92,7 @@ def choose(leaves, cell_of, mass, masses, costs, distances, size, offset, scores
     for c in range(n_cells):
         by_mass[c] = 1.0 / (n_cells * masses[c])
         # A cell without cost (all rows at one point) has none to share.
-        by_cost[c] = 1.0 / whole + 1.0 / (n_cells * costs[c]) if costs[c] > 0.0 else 0.0
+        by_cost[c] = 1.0 / whole + 1.0 / (n_cells * costs[c]) if costs[c] > LEAST_COST else 0.0
     for row in range(mass.shape[0]):
         cell = np.uint64(cell_of[np.uint64(leaves[row])])
         scores[row] = mass[row] * (by_mass[cell] + by_cost[cell] * distances[row])

@@ -1,5 +1,6 @@
 """The default reduce: compact cells, an importance per node, a systematic sample, exact masses."""
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -32,6 +33,10 @@ N_TYPICAL = 255
 
 # Nodes with more features than this are projected to this many columns, each feature added to a few of them.
 WIDE, N_PROJECTED, N_COPIES = 128, 64, 4
+
+# Masses beyond this and its reciprocal are multiplied by a power of two before their ratios are computed, so that none
+# overflows. Nodes with a smaller share of the largest mass than this are not chosen.
+MODERATE, NEGLIGIBLE = 1e-100, 1e-150
 
 # Rows that a thread passes down the tree at a time.
 ROWS_PER_TASK = 1 << 13
@@ -68,7 +73,7 @@ def reduce(parts: Sequence[Nodes], size: int, n_clusters: int, rng: np.random.Ge
     they are. Only the chosen nodes are concatenated: the realizations of all would take as much memory again.
     """
     # Read-only in both cases: kernels are compiled for one kind of array.
-    mass = parts[0].mass if len(parts) == 1 else frozen(np.concatenate([part.mass for part in parts]))
+    mass = _relative(parts[0].mass if len(parts) == 1 else frozen(np.concatenate([part.mass for part in parts])))
     n_used = int(np.count_nonzero(mass))
     if n_used <= size:
         nodes = Nodes.concat(parts)
@@ -84,6 +89,17 @@ def reduce(parts: Sequence[Nodes], size: int, n_clusters: int, rng: np.random.Ge
         leaves, cell_of, mass, masses, costs, distances, size, rng.random(), scores, chosen, factors
     )
     return _take(parts, chosen[:n_chosen], factors[:n_chosen])
+
+
+def _relative(mass: Floats) -> Floats:
+    """Masses whose ratios kernels can compute: multiplied by a power of two if all are extreme, 0 if negligible."""
+    largest = float(mass.max(initial=0.0))
+    if largest > 0.0 and not MODERATE < largest < 1.0 / MODERATE:
+        mass = frozen(np.ldexp(mass, -math.frexp(largest)[1]))
+        largest = float(mass.max())
+    if mass.min(initial=1.0) < NEGLIGIBLE * largest:
+        mass = frozen(np.where(mass < NEGLIGIBLE * largest, 0.0, mass))
+    return mass
 
 
 def _sum(parts: list[Floats]) -> Floats:

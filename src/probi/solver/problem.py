@@ -17,6 +17,9 @@ ALL_ZERO = "All weights are zero: nothing counts, so there is nothing to solve."
 # Features that together add no more than this share to the cost are left out of a search.
 MINOR = 1e-3
 
+# Quotients by smaller sums may overflow.
+TINY = 1e-290
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -207,6 +210,6 @@ def capped_probabilities(scores: Floats, size: int) -> tuple[Mask, Floats]:
             return kept, np.zeros(len(scores))
         over = rest >= total / room
         if not over.any():
-            return kept, rest * (room / total)
+            return kept, rest * (room / total) if total > TINY else rest / total * room
         kept |= over
         rest[over] = 0.0

@@ -37,7 +37,7 @@ from probi.solver.result import Evaluation, Result, make_result, without_outlier
 from probi.solver.search import Searches, is_small
 from probi.solver.seeding import seed_as_in_paper
 from probi.solver.trimmed import solve_trimmed
-from probi.validation import generator
+from probi.validation import check_mass, generator
 
 # The coreset's own error, as a share of the cost, is about this divided by the root of its nodes per cluster: 1 % with
 # 200 of them, where the largest in all runs of docs/results was 0.7 %. Its cost and the estimate contradict each other
@@ -274,6 +274,7 @@ def _solve_nodes(nodes: Nodes, options: SolveOptions, effort: Effort) -> Result:
         raise InputError(f"preset is {preset!r}, but must be one of {', '.join(PRESETS)}.")
     if not nodes.mass.any():
         raise InputError(ALL_ZERO)
+    check_mass(float(nodes.mass.sum()))
     init = options.initial_centers(nodes)
     chosen = PRESETS[preset]
     n_init = options.n_init or (chosen.n_init if options.n_clusters < MANY else 1)

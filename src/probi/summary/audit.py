@@ -32,6 +32,8 @@ MIN_NODES_PER_LARGE = 8
 
 # Caps sizes, so that sums of them stay finite in float64.
 LARGEST_SIZE = 1e300
+# Reciprocals of smaller sizes would be infinite keys, of nodes that are never audited.
+SMALLEST_SIZE = 1e-300
 # Keys stay above 0 however often the weights are multiplied.
 SMALLEST_KEY = 1e-307
 
@@ -42,7 +44,7 @@ def typical_locations(points: Floats, n: int) -> Floats:
     Each is the point at which the running sum of distances to the nearest location so far passes half its total: of
     two distant groups, a point in the other one.
     """
-    locations = [np.median(points, axis=0)]
+    locations = [_median(points)]
     nearest = np.full(len(points), np.inf)
     while len(locations) < n:
         differences = points - locations[-1]
@@ -50,6 +52,13 @@ def typical_locations(points: Floats, n: int) -> Floats:
         passed = np.cumsum(nearest)
         locations.append(points[np.searchsorted(passed, 0.5 * passed[-1])])
     return np.array(locations)
+
+
+def _median(points: Floats) -> Floats:
+    """Median of each coordinate, as np.median computes it, which takes longer than all else for a small shard."""
+    ordered, half = np.sort(points, axis=0), len(points) // 2
+    median: Floats = ordered[half] if len(points) % 2 else (ordered[half - 1] + ordered[half]) / 2.0
+    return median
 
 
 def usual_sums(mass: Floats, distances: Floats) -> tuple[float, Floats]:
@@ -113,7 +122,7 @@ class Surroundings:
     def of(cls, nodes: Nodes) -> Self:
         """A typical location among nodes, none of which counts yet."""
         some = nodes[:: 1 + len(nodes) // N_TYPICAL]
-        return cls(np.median(some.gravity_centers.astype(np.float64), axis=0))
+        return cls(_median(some.gravity_centers.astype(np.float64)))
 
     def survey(self, leaf: Nodes) -> Survey:
         """Typical locations of a leaf and mean distances to them."""
@@ -149,7 +158,12 @@ class Surroundings:
             medians, mass = medians[index], mass[index]
         factors = self._relative(distances_to_locations(medians, survey.locations), survey)
         # Capped twice, to avoid 0 times infinity.
-        return np.minimum(mass * np.minimum(factors, LARGEST_SIZE), LARGEST_SIZE)
+        sizes = np.minimum(mass * np.minimum(factors, LARGEST_SIZE), LARGEST_SIZE)
+        return (
+            np.where(mass > 0.0, np.maximum(sizes, SMALLEST_SIZE), 0.0)
+            if sizes.min(initial=1.0) < SMALLEST_SIZE
+            else sizes
+        )
 
     def largest_size_per_mass(self, survey: Survey) -> float:
         """Bound on the size of any node of a leaf, divided by its mass."""
@@ -236,10 +250,6 @@ class AuditSample:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def audited(self, leaf: Nodes, uniforms: Floats, survey: Survey, around: Surroundings) -> "AuditSample":
-        """Sample with the nodes of a leaf."""
-        return self.joined(self.candidates(leaf, uniforms, survey, around))
-
     def candidates(self, leaf: Nodes, uniforms: Floats, survey: Survey, around: Surroundings) -> "AuditSample":
         """Nodes of a leaf with keys below the threshold; sizes are computed only for those that may have one.
 
@@ -251,7 +261,8 @@ class AuditSample:
             largest = self.threshold * around.largest_size_per_mass(survey)
             with np.errstate(over="ignore", invalid="ignore"):
                 # A little more, for rounding.
-                may_be_in = np.flatnonzero(uniforms < largest * (1.0 + 1e-6) * leaf.mass)
+                largest_keys = np.maximum(largest * leaf.mass, self.threshold * SMALLEST_SIZE)
+                may_be_in = np.flatnonzero(uniforms < (1.0 + 1e-6) * largest_keys)
             uniforms = uniforms[may_be_in]
         return self._below(leaf, uniforms, around.sizes(leaf, survey, may_be_in), may_be_in)
 

@@ -5,7 +5,7 @@ result does not depend on the split into batches, the number of threads or their
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -377,15 +377,15 @@ class Stream:
         """Nodes kept."""
         return len(self.buffer) + sum(len(coreset) for level in self.levels for coreset in level)
 
-    def with_buffered(self, audit: AuditSample) -> AuditSample:
-        """Audit sample with the nodes in the buffer."""
+    def candidates(self, audit: AuditSample) -> AuditSample:
+        """Nodes in the buffer that may join an audit sample."""
         buffered = self.buffered()
         if buffered is None:
-            return audit
+            return AuditSample(limit=audit.limit)
         surroundings = self.surroundings or Surroundings.of(buffered)
         survey = surroundings.survey(buffered)
         uniforms = self._uniforms(self.leaf_number, len(buffered))
-        return audit.audited(buffered, uniforms, survey, surroundings.after(survey))
+        return audit.candidates(buffered, uniforms, survey, surroundings.after(survey))
 
     def seal_with(self, coreset: Nodes) -> "Stream":
         """The same stream with one coreset for all nodes read; the audit sample must already include the buffer."""
@@ -450,7 +450,7 @@ class State(NamedTuple):
     """All of a summary that its file holds; ``about`` are the metadata of its user."""
 
     config: SummaryConfig
-    streams: list[Stream]
+    streams: Sequence[Stream]
     audit: AuditSample
     about: dict[str, Any]
 
@@ -484,7 +484,7 @@ def _take_joined(levels: list[list[T]], level: int, number: int, n_joined: int) 
     return level, joined
 
 
-def collapse(streams: list[Stream]) -> Stream:
+def collapse(streams: Sequence[Stream]) -> Stream:
     """Merge fan_in neighboring streams or blocks into one block with one coreset."""
     first, config = streams[0].key, streams[0].config
     key = ShardKey(first.number // config.fan_in, first.height + 1, first.generation, first.seed)
@@ -503,12 +503,17 @@ def collapse(streams: list[Stream]) -> Stream:
     return block
 
 
-def all_retained(streams: list[Stream]) -> Nodes:
+def with_buffers(streams: Sequence[Stream], audit: AuditSample) -> AuditSample:
+    """Audit sample with the nodes in the buffers of several streams."""
+    return audit.joined(*(stream.candidates(audit) for stream in streams if len(stream.buffer)))
+
+
+def all_retained(streams: Sequence[Stream]) -> Nodes:
     """All nodes kept by several streams: a union of coresets, or all nodes read while none was dropped."""
     return concat_nonempty([nodes for stream in streams for nodes in stream.retained().parts])
 
 
-def final_coreset(streams: list[Stream]) -> Nodes:
+def final_coreset(streams: Sequence[Stream]) -> Nodes:
     """The coreset of several streams. Deterministic: the generator is keyed by the data read."""
     n_nodes = sum(stream.n_nodes for stream in streams)
     retained = [stream.retained() for stream in streams]
@@ -517,43 +522,7 @@ def final_coreset(streams: list[Stream]) -> Nodes:
     return streams[0].config.coresets.final_coreset(retained, streams[0].key.random(FINAL, n_nodes))
 
 
-def first_shard(key: ShardKey, fan_in: int) -> int:
-    """Smallest shard number of a stream or block."""
-    return int(key.number * fan_in**key.height)
-
-
-def covers(a: ShardKey, b: ShardKey, fan_in: int) -> bool:
-    """Whether two blocks or streams have a shard in common."""
-    if a.seed != b.seed or a.generation != b.generation:
-        return False
-    block = fan_in ** max(a.height, b.height)
-    return bool(first_shard(a, fan_in) // block == first_shard(b, fan_in) // block)
-
-
-def merge_streams(streams: list[Stream], audit: AuditSample) -> tuple[list[Stream], AuditSample]:
-    """Streams in order, with complete groups of neighbors collapsed, and the audit sample with their buffers.
-
-    Which groups are complete does not depend on the order of merges, so neither does the result.
-    """
-    fan_in = streams[0].config.fan_in
-    height = 0
-    while height <= max(stream.key.height for stream in streams):
-        groups: dict[tuple[int, int], list[Stream]] = {}
-        for stream in sorted(streams, key=lambda stream: stream.key):
-            key = stream.key
-            if key.height == height and key.generation == 0:
-                groups.setdefault((key.seed, key.number // fan_in), []).append(stream)
-        for group in groups.values():
-            if len(group) == fan_in:
-                for stream in group:
-                    audit = stream.with_buffered(audit)
-                    streams.remove(stream)
-                streams.append(collapse(group))
-        height += 1
-    return sorted(streams, key=lambda stream: stream.key), audit
-
-
-def sums(streams: list[Stream]) -> tuple[Totals, ThinningTotals]:
+def sums(streams: Sequence[Stream]) -> tuple[Totals, ThinningTotals]:
     """Sums over all nodes of several streams after thinning, and their thinning totals."""
     columns = zip(*(stream.all_totals() for stream in streams), strict=True)
     losses = zip(*(stream.thinning for stream in streams), strict=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -20,20 +20,19 @@ from probi.solver.result import Evaluation
 from probi.summary.audit import AuditSample
 from probi.summary.buffer import Form
 from probi.summary.config import AUDIT_SIZE, Configured, SummaryConfig
+from probi.summary.shards import first_shard, form_of, merge_streams
 from probi.summary.stream import (
     ShardKey,
     State,
     Stream,
     Totals,
     all_retained,
-    covers,
     final_coreset,
-    first_shard,
-    merge_streams,
     sums,
+    with_buffers,
 )
 from probi.thinning import ThinningTotals
-from probi.validation import LARGEST, SMALLEST, frozen, plain_ids, seed_of
+from probi.validation import LARGEST, SMALLEST, check_mass, frozen, plain_ids, seed_of
 
 T = TypeVar("T")
 
@@ -149,7 +148,7 @@ class Summary(Configured):
         return self._set(config, [stream], AuditSample(limit=config.audit_size))
 
     def _set(
-        self, config: SummaryConfig, streams: list[Stream], audit: AuditSample, about: dict[str, Any] | None = None
+        self, config: SummaryConfig, streams: Sequence[Stream], audit: AuditSample, about: dict[str, Any] | None = None
     ) -> Self:
         self._config, self._state = config, (streams, audit)
         self.about: dict[str, Any] = {} if about is None else about
@@ -159,7 +158,7 @@ class Summary(Configured):
         return self
 
     @property
-    def _streams(self) -> list[Stream]:
+    def _streams(self) -> Sequence[Stream]:
         return self._state[0]
 
     # -- reading ----------------------------------------------------------------------------------------------------
@@ -243,9 +242,11 @@ class Summary(Configured):
             states = [self._state, theirs._state]
             form, other_form = self._form, theirs._form
             if form is not None and other_form is not None and form != other_form:
-                states = [_convert_state(form.joined(other_form), *state) for state in states]
+                joined = form.joined(other_form)
+                forms = (form, other_form)
+                states = [s if f == joined else _convert_state(joined, *s) for s, f in zip(states, forms, strict=True)]
             (mine, audit), (more, other_audit) = states
-            state = merge_streams([*mine, *more], audit.joined(other_audit))
+            state = merge_streams(mine, more, audit.joined(other_audit))
             about = theirs.about
             about = {name: value for name, value in self.about.items() if name in about and about[name] == value}
             vars(self).update(_cache={}, _state=state, about=about)  # one step, which no interrupt divides
@@ -280,7 +281,7 @@ class Summary(Configured):
             streams, audit = self._state
             self._become([stream.scaled(number) for stream in streams], audit.scaled(number))
 
-    def _become(self, streams: list[Stream], audit: AuditSample) -> None:
+    def _become(self, streams: Sequence[Stream], audit: AuditSample) -> None:
         """Switch to a new state atomically, and clear the cache."""
         self._cache = {}
         self._state = streams, audit
@@ -297,14 +298,6 @@ class Summary(Configured):
                 raise InputError(f"Summaries with {name} {mine!r} and {theirs!r} cannot be merged: they must be equal.")
         if other.n_features is not None:
             self._check_features(other.n_features)
-        for a in self._streams:
-            for b in other._streams:
-                if covers(a.key, b.key, self._config.fan_in):
-                    shard = min(a.key, b.key, key=lambda key: key.height).number
-                    raise InputError(
-                        f"Both summaries hold shard {shard} of the same seed: nodes would count twice, or share "
-                        "random numbers. Read one of the parts again with another shard number (--shard)."
-                    )
 
     # -- results ----------------------------------------------------------------------------------------------------
 
@@ -360,6 +353,7 @@ class Summary(Configured):
         error = lost = 0.0
         with self._lock():
             totals, thinning = self._totals()
+            check_mass(totals.mass)
             if self._is_whole:
                 cost, lost = trimmed_cost(all_retained(self._streams), centers, outlier_distance)
             else:
@@ -404,13 +398,7 @@ class Summary(Configured):
             return all_retained(self._streams) if nodes is None else nodes  # none is audited if all weights are 0
 
     def _full_audit(self) -> AuditSample:
-        def joined() -> AuditSample:
-            streams, audit = self._state
-            for stream in streams:
-                audit = stream.with_buffered(audit)
-            return audit
-
-        return self._cached("audit", joined)
+        return self._cached("audit", lambda: with_buffers(*self._state))
 
     def _totals(self) -> tuple[Totals, ThinningTotals]:
         return self._cached("totals", lambda: sums(self._streams))
@@ -466,7 +454,7 @@ class Summary(Configured):
 
     @property
     def _form(self) -> Form | None:
-        return next((stream.form for stream in self._streams if stream.form is not None), None)
+        return form_of(self._streams)
 
     @property
     def n_features(self) -> int | None:
@@ -633,7 +621,7 @@ def _expected_shortfall(gaps: Floats, errors: Floats) -> Floats:
     return np.where(errors > 0.0, errors * np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi) - gaps * above, 0.0)
 
 
-def _open_stream(streams: list[Stream]) -> tuple[int, Stream]:
+def _open_stream(streams: Sequence[Stream]) -> tuple[int, Stream]:
     """Index of the stream that reads the next nodes, and the stream: the first non-block, or a new generation."""
     for at, stream in enumerate(streams):
         if stream.key.height == 0:
@@ -652,6 +640,6 @@ def _with_plain_ids(nodes: Nodes) -> Nodes:
     return Nodes._trusted(**nodes._parts() | {"ids": None if ids is None else frozen(ids)})
 
 
-def _convert_state(form: Form, streams: list[Stream], audit: AuditSample) -> tuple[list[Stream], AuditSample]:
+def _convert_state(form: Form, streams: Sequence[Stream], audit: AuditSample) -> tuple[Sequence[Stream], AuditSample]:
     """The same state with its nodes in another form."""
     return [stream.convert(form) for stream in streams], audit.with_nodes(form.convert)

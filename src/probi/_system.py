@@ -91,17 +91,60 @@ def locked_folder(folder: AnyPath) -> Iterator[None]:
         return
     handle = os.open(folder, os.O_RDONLY)
     try:
-        # Some file systems have no locks.
-        with contextlib.suppress(OSError):
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise InputError(
-                    f"Another run is writing to {folder}. Wait for its end, or use another folder: -o."
-                ) from None
+        if not _lock(handle):
+            raise InputError(f"Another run is writing to {folder}. Wait for its end, or use another folder: -o.")
         yield
     finally:
         os.close(handle)
+
+
+@contextlib.contextmanager
+def locked_file(path: AnyPath | None) -> Iterator[None]:
+    """Raise if another run writes to a file, which need not exist; others cannot until the end.
+
+    The lock is on a file beside it: the file itself is replaced. Without effect in stores and on Windows.
+    """
+    handle = None
+    target = Path(os.path.realpath(path)) if isinstance(path, Path) else None
+    if sys.platform != "win32" and target is not None and (target.is_file() or not target.exists()):
+        beside = target.with_name(f".{target.name}.lock")
+        with contextlib.suppress(OSError):  # a folder that does not exist is an error of who writes
+            handle = _lock_beside(beside)
+            if handle is None:
+                raise InputError(f"Another run is writing to {path}. Wait for its end, or use another name.")
+    try:
+        yield
+    finally:
+        if handle is not None:
+            with contextlib.suppress(OSError):
+                beside.unlink()
+            os.close(handle)
+
+
+def _lock_beside(path: Path) -> int | None:
+    """Create and lock a file; None if another process has locked it."""
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        if not _lock(handle):
+            os.close(handle)
+            return None
+        # One that was removed meanwhile locks out nobody.
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle), path.stat()):
+                return handle
+        os.close(handle)
+
+
+def _lock(handle: int) -> bool:
+    """Lock an open file; False if another process has. Some file systems have no locks, and then nobody is locked out."""
+    if sys.platform != "win32":
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass
+    return True
 
 
 @contextlib.contextmanager

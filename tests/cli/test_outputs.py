@@ -108,3 +108,19 @@ def test_two_runs_do_not_share_a_folder(data, tmp_path, capsys):
         said = error_line(probi(capsys, "cluster", data, "-k", 2, "-o", out, "-q"))
     assert said.startswith(f"Another run is writing to {out}.")
     assert probi(capsys, "cluster", data, "-k", 2, "-o", out, "-q").code == 0
+
+
+@pytest.mark.parametrize("option", ["-o", "--checkpoint"])
+@pytest.mark.parametrize("killed", [False, True])
+def test_two_runs_do_not_share_a_file(data, tmp_path, capsys, option, killed):
+    """Both read on from one checkpoint, and the first to end removed it under the other."""
+    names = {"-o": tmp_path / "s.probi", "--checkpoint": tmp_path / "run.probi"}
+    command = ["summarize", data, "-k", 2, "-q", *(word for pair in names.items() for word in pair)]
+    if killed:  # its lock file is still there
+        (tmp_path / f".{names[option].name}.lock").touch()
+    else:
+        with _system.locked_file(names[option]):
+            said = error_line(probi(capsys, *command))
+        assert said == f"Another run is writing to {names[option]}. Wait for its end, or use another name."
+    assert probi(capsys, *command).code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv", "s.probi"]

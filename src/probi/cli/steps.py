@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from probi._notes import counted
 from probi._stores import AnyPath, as_path, without_secrets
-from probi._system import file_key, locked_folder
+from probi._system import file_key, locked_file, locked_folder
 from probi.choosing import KChoice, compare
 from probi.cli.console import Console, Interrupts
 from probi.cli.imports import allow
@@ -205,13 +205,15 @@ def check_counts(console: Console, reader: Reader, counts: Counts, rejects: AnyP
 
 @contextmanager
 def stoppable(checkpoint: AnyPath | None, can_resume: bool = True) -> Iterator[None]:
-    """Say how to resume after a Ctrl-C that stops at once; remove the checkpoint at the end."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise StoppedError(f"Stopped. {_how_to_resume(checkpoint) if can_resume else 'Nothing was saved.'}") from None
-    if checkpoint is not None:
-        checkpoint.unlink(missing_ok=True)
+    """Say how to resume after a Ctrl-C that stops at once; remove the checkpoint at the end. No other run may use it."""
+    with locked_file(checkpoint):
+        try:
+            yield
+        except KeyboardInterrupt:
+            how = _how_to_resume(checkpoint) if can_resume else "Nothing was saved."
+            raise StoppedError(f"Stopped. {how}") from None
+        if checkpoint is not None:
+            checkpoint.unlink(missing_ok=True)
 
 
 def _how_to_resume(checkpoint: AnyPath | None) -> str:

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from probi._system import locked_file
 from probi.cli import options as opt
 from probi.cli.console import Console
 from probi.io.options import Options
@@ -34,7 +35,7 @@ def summarize(
     reader = steps.open_reader(console, files, reading)
     steps.check_outputs([output, *([] if checkpoint is None else [checkpoint])], reader.sources, reading)
     passes = steps.ThisProcess(console, reader, parameters, checkpoint, checkpoint_every)
-    with steps.stoppable(checkpoint):
+    with locked_file(output), steps.stoppable(checkpoint):
         summarized, _ = passes.summarize(config, rejects=None)
         sealed = summarized.sealed()
         sealed.save(output)

@@ -16,6 +16,8 @@ import probi
 from probi import InputError, expected_cost
 from probi.engines import NAMES
 from probi.engines.engine import Frame
+from probi.engines.tasks import Summarize
+from probi.summary.config import SummaryConfig
 
 CENTERS = np.array([[-5.0, 5.0], [0.0, 0.0], [6.0, 3.0]])
 LAYOUTS = ["points", "groups", "long", "nested", "nested columns"]
@@ -54,6 +56,14 @@ def test_options_of_a_summary_go_to_it():
     )
     assert first.to_bytes() == again.to_bytes() != other.to_bytes()
     assert len(first.sample()) < 4000
+
+
+def test_a_partition_without_a_column_is_compared_with_the_first_rows():
+    """It said "partition 1 has no column 'y', which partition 1 has"."""
+    first = pa.table({"x": [1.0, 2.0], "y": [3.0, 4.0]})
+    how = Frame.of(first, {})
+    with pytest.raises(InputError, match="^partition 1 has no column 'y', which the first rows have"):
+        how.run(Summarize(SummaryConfig(1)), 1, [first.drop_columns("y")])
 
 
 @pytest.mark.parametrize("frame", [True, False])

@@ -85,12 +85,12 @@ def test_several_columns_can_name_a_node(spark):
     plain = some_nodes("long", n=40)
     columns = columns_of(plain, "long")
     numbers = columns.pop("id")
-    columns |= {"day": [f"day {i % 3}" for i in numbers], "trip.number": [i // 3 for i in numbers]}
-    ids = ["day", "trip.number"]
+    columns |= {"day": [f"day {i % 3}" for i in numbers], "trip.`number": [i // 3 for i in numbers]}
+    ids = ["day", "trip.`number"]
     frame = frame_of(spark, columns)
     assert_holds(on_spark.summarize(frame, 3, layout="long", id=ids), as_nodes(plain))
     found = on_spark.assign(frame, CENTERS, layout="long", id=ids).collect()
-    clusters = {(row["day"], row["trip.number"]): row["cluster"] for row in found}
+    clusters = {(row["day"], row["trip.`number"]): row["cluster"] for row in found}
     labels = probi.assign(as_nodes(plain), CENTERS)
     assert clusters == {(f"day {p.id % 3}", p.id // 3): label for p, label in zip(plain, labels, strict=True)}
 

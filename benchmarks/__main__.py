@@ -1,10 +1,25 @@
 """Run all benchmarks, or those named: ``python -m benchmarks kernels solver``."""
 
+import argparse
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
-from benchmarks import bico, billion, engines, fields, files, imputation, kernels, shapes, solver, startup, streams
+from benchmarks import (
+    bico,
+    billion,
+    engines,
+    fields,
+    files,
+    imputation,
+    kernels,
+    shapes,
+    soak,
+    solver,
+    startup,
+    streams,
+)
 
 ALL = {
     "startup": startup.main,
@@ -18,11 +33,16 @@ ALL = {
     "imputation": imputation.main,
     "engines": engines.main,
     "billion": billion.main,
+    "soak": soak.main,
 }
 
 
 def main() -> int:
-    wanted = sys.argv[1:] or list(ALL)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks")
+    parser.add_argument("names", nargs="*", help=f"among {', '.join(ALL)}; default: all")
+    parser.add_argument("--minutes", type=float, default=1.0, help="of soak")
+    given = parser.parse_args()
+    wanted = given.names or list(ALL)
     unknown = [name for name in wanted if name not in ALL]
     if unknown:
         print(f"There is no benchmark {unknown[0]!r}; there are {', '.join(ALL)}.", file=sys.stderr)
@@ -30,7 +50,7 @@ def main() -> int:
     data = Path(os.environ.get("PROBI_DATA") or "data")
     for name in wanted:
         print(f"\n== {name}", flush=True)
-        ALL[name](data)
+        (partial(soak.main, minutes=given.minutes) if name == "soak" else ALL[name])(data)
     return 0
 
 

@@ -136,7 +136,7 @@ def _lock_beside(path: Path) -> int | None:
 
 
 def _lock(handle: int) -> bool:
-    """Lock an open file; False if another process has. Some file systems have no locks, and then nobody is locked out."""
+    """Lock an open file; False if another process has. Some file systems have no locks: nobody is locked out there."""
     if sys.platform != "win32":
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -62,7 +62,7 @@ def test_a_partition_without_a_column_is_compared_with_the_first_rows():
     """It said "partition 1 has no column 'y', which partition 1 has"."""
     first = pa.table({"x": [1.0, 2.0], "y": [3.0, 4.0]})
     how = Frame.of(first, {})
-    with pytest.raises(InputError, match="^partition 1 has no column 'y', which the first rows have"):
+    with pytest.raises(InputError, match=r"^partition 1 has no column 'y', which the first rows have"):
         how.run(Summarize(SummaryConfig(1)), 1, [first.drop_columns("y")])
 
 

@@ -205,7 +205,7 @@ def check_counts(console: Console, reader: Reader, counts: Counts, rejects: AnyP
 
 @contextmanager
 def stoppable(checkpoint: AnyPath | None, can_resume: bool = True) -> Iterator[None]:
-    """Say how to resume after a Ctrl-C that stops at once; remove the checkpoint at the end. No other run may use it."""
+    """Say how to resume after a Ctrl-C that stops at once; remove the checkpoint at the end. Others cannot use it."""
     with locked_file(checkpoint):
         try:
             yield

@@ -17,7 +17,7 @@ MODULES = (
 
 def public_api() -> list[str]:
     """Lines for all names in ``__all__``, and for the members of the classes among them."""
-    lines = []
+    lines: list[str] = []
     for name in MODULES:
         module = importlib.import_module(name)
         for public in sorted(module.__all__):

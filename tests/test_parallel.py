@@ -375,6 +375,20 @@ def test_the_lock_of_the_pool_may_be_held_during_a_fork():
 
 
 @forking
+def test_a_child_does_not_write_into_the_large_arrays_of_its_parent():
+    """As a summary would, whose buffer has room for more nodes."""
+    array = _parallel.large_array((_parallel.LARGE_BYTES // 8,), np.float64)
+    array[:] = 1.0
+
+    def write():
+        array[:] = 2.0
+        return array[0]
+
+    assert in_child(write) == 2.0
+    assert (array == 1.0).all()
+
+
+@forking
 def test_a_helper_may_fork():
     expected, caller, meet = work_on_three_threads(), threading.get_ident(), meeting(2)
 

@@ -312,7 +312,9 @@ def large_array(shape: tuple[int, ...], dtype: Any) -> Any:
     n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
     if n_bytes < LARGE_BYTES or np.dtype(dtype).hasobject:
         return np.empty(shape, dtype)
-    return np.frombuffer(mmap.mmap(-1, n_bytes), np.uint8).view(dtype).reshape(shape)
+    # Private: a forked child must not write into the arrays of its parent.
+    private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+    return np.frombuffer(mmap.mmap(-1, n_bytes, **private), np.uint8).view(dtype).reshape(shape)
 
 
 class Lock:

@@ -388,6 +388,11 @@ def test_a_child_does_not_write_into_the_large_arrays_of_its_parent():
     assert (array == 1.0).all()
 
 
+def test_a_large_array_that_does_not_fit_is_told_as_others_are():
+    with pytest.raises(MemoryError, match="Unable to allocate"):
+        _parallel.large_array((1 << 59,), np.float64)
+
+
 @forking
 def test_a_helper_may_fork():
     expected, caller, meet = work_on_three_threads(), threading.get_ident(), meeting(2)

@@ -314,7 +314,11 @@ def large_array(shape: tuple[int, ...], dtype: Any) -> Any:
         return np.empty(shape, dtype)
     # Private: a forked child must not write into the arrays of its parent.
     private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
-    return np.frombuffer(mmap.mmap(-1, n_bytes, **private), np.uint8).view(dtype).reshape(shape)
+    try:
+        pages = mmap.mmap(-1, n_bytes, **private)
+    except OSError as error:
+        raise MemoryError(f"Unable to allocate {n_bytes:,} bytes: {error.strerror}.") from None
+    return np.frombuffer(pages, np.uint8).view(dtype).reshape(shape)
 
 
 class Lock:

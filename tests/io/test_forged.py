@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import struct
 import time
+from io import BytesIO
 
 import numpy as np
 import polars as pl
@@ -11,10 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from commands import error_line, probi
+from table_files import write
 
-from probi import InputError, Summary, io
-from probi.io.formats import csv_file
+from probi import InputError, Nodes, Summary, io
+from probi.io.formats import csv_file, parquet
 from probi.summary import claims, file
+from probi.tables import columns, to_arrays
 
 
 def npy(path, header, body=b"\0" * 64):
@@ -186,13 +189,81 @@ def test_compressed_text_without_end(tmp_path, capsys):
     assert error_line(probi(capsys, "cluster", path, "-k", 1, "-q"))
 
 
-def test_lists_that_claim_more_than_their_bytes_hold(tmp_path):
-    n = 20_000_000
-    lists = pa.ListArray.from_arrays(pa.array([0, n], pa.int32()), pa.repeat(1.0, n))
-    pq.write_table(pa.table({"x": lists}), tmp_path / "x.parquet", data_page_size=1 << 40)
-    assert (tmp_path / "x.parquet").stat().st_size < 10_000
-    with pytest.raises(InputError, match=r"x\.parquet: row group 0 claims 0\.2 GB of lists in [0-9,]+ bytes"):
+@pytest.mark.parametrize("value", [[1.0] * 1_000_000, "a" * 1_000_000], ids=["lists", "text"])
+def test_columns_that_claim_more_than_their_bytes_hold(tmp_path, monkeypatch, value):
+    monkeypatch.setattr(parquet, "MAX_CLAIM", 100_000)
+    pq.write_table(pa.table({"x": [value]}), tmp_path / "x.parquet", data_page_size=1 << 40, compression="zstd")
+    assert (tmp_path / "x.parquet").stat().st_size < 2_000
+    with pytest.raises(InputError, match=r"x\.parquet: row group 0 claims 0\.0 GB of lists or text in [0-9,]+ bytes"):
         io.read(tmp_path / "x.parquet")
+
+
+def test_long_texts_of_a_small_file_are_read_some_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet, "MAX_CLAIM", 20_000)
+    pq.write_table(pa.table({"id": ["a" * 9_000] * 10, "x": np.arange(10.0)}), tmp_path / "x.parquet")
+    reader = io.read(tmp_path / "x.parquet", id="id", layout="points")
+    sizes = [len(chunk.table) for chunk in reader._open(0).chunks(reader.columns, 0)]
+    assert sizes == [2] * 5
+    assert sum(map(len, reader)) == 10
+
+
+@pytest.mark.parametrize("form", ["file", "stream"])
+def test_batches_that_claim_more_than_their_bytes_hold(tmp_path, monkeypatch, form):
+    monkeypatch.setattr(claims, "MAX_CLAIM", 100_000)
+    numbers, nulls = pa.table({"x": np.zeros(100_000)}), pa.table({"x": pa.nulls(100_000)})
+    new = pa.ipc.new_file if form == "file" else pa.ipc.new_stream
+    for table in (numbers, nulls):  # which have no bytes at all
+        with new(tmp_path / "x.arrow", table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+            writer.write_table(table.slice(0, 10))
+            writer.write_table(table)
+        with pytest.raises(InputError, match=r"x\.arrow: a batch claims 0\.0 GB in [0-9,]+ bytes"):
+            io.read(tmp_path / "x.arrow")
+
+
+def test_a_long_text_that_rows_share(tmp_path, monkeypatch):
+    monkeypatch.setattr(to_arrays, "MAX_TEXT", 5000)
+    ids = pa.DictionaryArray.from_arrays(pa.array([0, 1] * 6, pa.int8()), pa.array(["a" * 1000, "b"]))
+    table = pa.table({"id": ids, "x": np.arange(12.0)})
+    assert len(Nodes.from_table(table.slice(0, 8), id="id", layout="points")) == 8
+    with pytest.raises(InputError, match="12 rows share long texts that would take"):
+        Nodes.from_table(table, id="id", layout="points")
+
+
+@pytest.mark.parametrize("type", ["string", "large_string", "string_view", "dictionary"])
+def test_an_id_that_is_too_long(tmp_path, capsys, type):
+    ids = pa.array(["a", "b" * 16_385, "c"], pa.string() if type == "dictionary" else getattr(pa, type)())
+    table = pa.table({"id": ids.dictionary_encode() if type == "dictionary" else ids, "x": np.arange(3.0)})
+    options = ("--layout", "points", "--id", "id", "-k", 1, "-q")
+    for part, code in ((table.slice(0, 1), 0), (table, 2)):
+        part = part if code or type != "dictionary" else pa.table({"id": ["a"], "x": [1.0]})
+        with pa.ipc.new_file(tmp_path / "x.arrow", part.schema) as writer:
+            writer.write_table(part)
+        ran = probi(capsys, "cluster", tmp_path / "x.arrow", *options)
+        assert ran.code == code
+    assert "x.arrow: Column 'id' has an id of 16,385 bytes, but at most 16,384 are allowed." in error_line(ran)
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.arrow"])
+def test_a_nameless_column(tmp_path, capsys, name):
+    path = write(tmp_path / name, {"x": [1.0, 2.0], "": [1.0, 2.0]})
+    assert "Column 2 has no name. Give it one." in error_line(probi(capsys, "cluster", path, "-k", 1, "-q"))
+
+
+def test_many_columns_take_no_minutes(tmp_path):
+    names = [f"c{i}" for i in range(20_000)]
+    start = time.process_time()
+    assert columns.repeated(names) is None
+    assert columns.repeated([*names, "c7", "c3"]) == "c3"
+    assert time.process_time() - start < 0.5  # 0.01 s; each compared with all others 3 s
+
+
+def test_a_long_line_is_not_searched_again_for_each_block(monkeypatch):
+    searched = []
+    find = csv_file._last_line_end
+    monkeypatch.setattr(csv_file, "_last_line_end", lambda data: searched.append(len(data)) or find(data))
+    monkeypatch.setattr(csv_file, "LONGEST_LINE", 1 << 16)
+    csv_file._first_block(BytesIO(b'x\n"' + b"3\n" * 50_000), 100)
+    assert sum(searched) < 4 * 100_000
 
 
 def test_a_node_that_is_too_large_is_not_copied(tmp_path, monkeypatch):

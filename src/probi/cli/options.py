@@ -198,7 +198,8 @@ def numbers_of_clusters(text: str) -> list[int]:
             if len(rest) > 2 or start < 1 or stop < start or step < 1:
                 raise ValueError
         except ValueError:
-            raise InputError(f"-k must be a number, or several such as 5,10,20 or 2:30, got {text!r}.") from None
+            given = text if len(text) < 50 else f"{text[:50]}..."
+            raise InputError(f"-k must be a number, or several such as 5,10,20 or 2:30, got {given!r}.") from None
         numbers = range(start, stop + 1, step)
         if len(numbers) > MAX_NUMBERS:
             raise InputError(f"-k {text} asks for {len(numbers):,} numbers of clusters; use at most {MAX_NUMBERS:,}.")

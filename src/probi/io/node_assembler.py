@@ -20,6 +20,7 @@ from probi.io.rows import FILE, Rejected, RowErrors, Rows, add_unread, concat_ro
 from probi.nodes import Nodes
 from probi.tables.columns import Columns, kind_of
 from probi.tables.to_arrays import (
+    check_id_lengths,
     first_rows,
     flatten,
     has_ids,
@@ -189,6 +190,8 @@ class NodeAssembler:
                 if last <= first:
                     return
                 self._check_types(chunk.table.schema, file)
+                with naming_errors(self.reader.sources[file]):
+                    check_id_lengths(chunk.table, columns.stored_ids)
                 fraction = self.reader.fraction(file, chunk.done, opened.total)
                 yield chunk.cut(0, last - first).of_file(file, columns.file, self._names[file], fraction)
             self.reader.check_unchanged(file)

@@ -1,6 +1,7 @@
 """Roles of the columns of a table: given by the user, or inferred by name and type."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -149,6 +150,11 @@ def _join_names(names: Sequence[str], max_names: int = 6) -> str:
     return f"{', '.join(names[: max_names - 2])}, ... {names[-1]}"
 
 
+def repeated(names: Sequence[str]) -> str | None:
+    """First name, in the order of the alphabet, that there is twice."""
+    return min((name for name, times in Counter(names).items() if times > 1), default=None)
+
+
 def choose_columns(
     schema: pa.Schema,
     layout: str | None = None,
@@ -169,9 +175,10 @@ def choose_columns(
     """
     _check_options(layout, group_size)
     names = list(schema.names)
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise InputError(f"Duplicate column name {twice[0]!r}. Give each column its own name.")
+    if (twice := repeated(names)) is not None:
+        raise InputError(f"Duplicate column name {twice!r}. Give each column its own name.")
+    if "" in names:
+        raise InputError(f"Column {names.index('') + 1} has no name. Give it one.")
     ids = [id] if isinstance(id, str) else list(id or ())
     named = [*ids, *(name for name in (probability, weight) if name)]
     for name in named:

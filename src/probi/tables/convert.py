@@ -9,7 +9,7 @@ import pyarrow as pa
 from probi import _notes
 from probi._types import Array
 from probi.errors import InputError, InputWarning
-from probi.tables.columns import Columns, choose_columns
+from probi.tables.columns import Columns, choose_columns, repeated
 from probi.tables.to_arrays import (
     NodeArrays,
     check_inferred_points,
@@ -151,9 +151,8 @@ def to_table(nodes: "Nodes", layout: str = "nested", features: Sequence[str] | N
 
 def _table(columns: list[tuple[str, pa.Array]]) -> pa.Table:
     names = [name for name, _ in columns]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise InputError(f"Two columns would be called {twice[0]!r}. Rename the feature, or the part of the id.")
+    if (twice := repeated(names)) is not None:
+        raise InputError(f"Two columns would be called {twice!r}. Rename the feature, or the part of the id.")
     return pa.table([values for _, values in columns], names)
 
 

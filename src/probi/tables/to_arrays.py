@@ -12,6 +12,9 @@ from probi.errors import InputError
 from probi.tables.columns import Columns, innermost, is_list, is_text
 from probi.validation import as_floats, normalized
 
+# Bytes of texts that the rows of a table may share, and of an id.
+MAX_TEXT, MAX_ID = 1 << 28, 1 << 14
+
 
 class NodeArrays(NamedTuple):
     """Arguments of Nodes, in their order; missing values are NaN."""
@@ -156,8 +159,21 @@ def one_chunk(column: Any) -> pa.Array:
     if isinstance(array, pa.ChunkedArray):  # an empty column may stay one
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     if kind.is_dictionary(array.type):
-        return _without_views(array.dictionary).take(array.indices)
+        return _decoded(_without_views(array.dictionary), array.indices)
     return _without_views(array)
+
+
+def _decoded(values: pa.Array, indices: pa.Array) -> pa.Array:
+    """Values of a dictionary, one per index; a long text that many rows share would take gigabytes."""
+    if is_text(values.type) and values.nbytes * len(indices) > MAX_TEXT:
+        import pyarrow.compute as pc
+
+        n_bytes = pc.sum(pc.binary_length(values).cast(pa.int64()).take(indices)).as_py() or 0
+        if n_bytes > MAX_TEXT:
+            raise InputError(
+                f"{len(indices):,} rows share long texts that would take {n_bytes / 1e9:,.1f} GB. Use shorter ids."
+            )
+    return values.take(indices)
 
 
 def is_view(type: pa.DataType) -> bool:
@@ -302,6 +318,28 @@ def _label_values(array: pa.Array, rows: Array | None) -> Array:
         out[:] = array.to_pylist()
         return out
     return array.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+
+def check_id_lengths(table: pa.Table, names: Sequence[str]) -> None:
+    """Raise on ids that are long texts: they are kept with nodes, and a small file may hold many."""
+    for name in names:
+        for chunk in table[name].chunks:
+            texts = chunk.dictionary if kind.is_dictionary(chunk.type) else chunk
+            if is_text(texts.type) and (longest := int(_lengths(texts).max(initial=0))) > MAX_ID:
+                raise InputError(
+                    f"Column {name!r} has an id of {longest:,} bytes, but at most {MAX_ID:,} are allowed. Use shorter "
+                    "ids, or none (--id none)."
+                )
+
+
+def _lengths(texts: pa.Array) -> Array:
+    """Bytes of each text, not copied."""
+    start, stop, data = texts.offset, texts.offset + len(texts), texts.buffers()[1]
+    if not len(texts):
+        return np.zeros(0, np.int64)
+    if kind.is_string_view(texts.type):  # of 16 bytes, which begin with the length
+        return np.frombuffer(data, np.int32)[4 * start : 4 * stop : 4]
+    return np.diff(np.frombuffer(data, np.int64 if kind.is_large_string(texts.type) else np.int32)[start : stop + 1])
 
 
 # -- nested -----------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from probi._types import Integers, Mask
 from probi.errors import InputError
 from probi.io.formats.base import Format, OpenOptions, Source, TableFile, naming_errors, standard_input
 from probi.io.rows import LINE, Rows
-from probi.tables.columns import Columns, is_list, is_number
+from probi.tables.columns import Columns, is_list, is_number, repeated
 from probi.tables.to_arrays import NUMBER, PLAIN, convert_texts, one_chunk
 
 BLOCK = 1 << 22
@@ -172,7 +172,7 @@ class CsvFile(TableFile):
         """Blocks that end with a line, and how far in the file each ends."""
         rest = self._block
         while True:
-            data = self._bytes.read(BLOCK)
+            data = self._bytes.read(max(BLOCK, len(rest)))  # a long line is not searched again for each block
             rest += data
             cut = len(rest) if not data else _last_line_end(rest)
             if cut:
@@ -297,7 +297,7 @@ def _first_block(file: Any, size: int) -> bytes:
     block = b""
     rows = b""
     while len(block) <= LONGEST_LINE and not rows[: _last_line_end(rows)].strip():
-        more = file.read(size)
+        more = file.read(max(size, len(block)))
         if not more:
             break
         block += more
@@ -412,9 +412,8 @@ def _column_names(cells: list[str]) -> list[str]:
     names = [cell.strip() for cell in cells]
     if "" in names:
         raise InputError(f"column {names.index('') + 1} has no name in the header (row 0). Name it.")
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise InputError(f"duplicate column name {twice[0]!r} in the header (row 0).")
+    if (twice := repeated(names)) is not None:
+        raise InputError(f"duplicate column name {twice!r} in the header (row 0).")
     return names
 
 

@@ -1,7 +1,10 @@
 """Arrow IPC, the file and the stream, also as Feather."""
 
+import contextlib
+import struct
 from collections.abc import Iterator
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +12,10 @@ import pyarrow as pa
 from probi._stores import StorePath
 from probi.errors import InputError
 from probi.io.formats.base import Format, OpenOptions, Source, TableFile, standard_input
+from probi.summary.claims import block_places, exceeds, message_claims
+
+# Bytes that are read at once of metadata.
+PAGE = 1 << 12
 
 
 class IpcFile(TableFile):
@@ -21,6 +28,8 @@ class IpcFile(TableFile):
         is_stream = not is_file or data.read(6) != b"ARROW1"
         if is_file:
             data.seek(0)
+        if is_file and not isinstance(source.path, StorePath):
+            _check_claims(source, is_stream)
         opened: Any = pa.ipc.open_stream(data) if is_stream else pa.ipc.open_file(data)
         self.schema = opened.schema
         if b"probi" in (self.schema.metadata or {}):
@@ -49,6 +58,47 @@ class IpcFile(TableFile):
             batch.validate(full=True)
             yield row, pa.Table.from_batches([batch]), done
             row += batch.num_rows
+
+
+class _Slices:
+    """Bytes of a file by slices; those read last are kept, because metadata stand together."""
+
+    def __init__(self, file: Any) -> None:
+        self._file, self._start, self._block = file, 0, b""
+
+    def __getitem__(self, place: slice) -> bytes:
+        start, stop = place.start, place.stop
+        if not self._start <= start <= stop <= self._start + len(self._block):
+            self._file.seek(start)
+            self._start, self._block = start, self._file.read(max(PAGE, stop - start))
+        return self._block[start - self._start : stop - self._start]
+
+
+def _check_claims(source: Source, is_stream: bool) -> None:
+    """Raise if a batch claims far more than its bytes can hold."""
+    claimed = stored = 0
+    # What is damaged or cut off, pyarrow refuses when it comes to it.
+    with Path(str(source.path)).open("rb") as file, contextlib.suppress(struct.error, OSError, ValueError):
+        for claimed, stored in _claims(_Slices(file), source.size or 0, is_stream):
+            if exceeds(claimed, stored):
+                break
+    if exceeds(claimed, stored):
+        raise InputError(
+            f"a batch claims {claimed / 1e9:,.1f} GB in {stored:,} bytes. If it is right, write it in smaller batches."
+        )
+
+
+def _claims(data: Any, n_bytes: int, is_stream: bool) -> Iterator[tuple[int, int]]:
+    """Bytes that each batch claims, and those that it has."""
+    if not is_stream:
+        for place in block_places(data, n_bytes):
+            yield message_claims(data, place)[1:3]
+        return
+    at = end = 0
+    while at <= end < n_bytes:
+        at = end
+        _, claimed, stored, end = message_claims(data, at)
+        yield claimed, stored
 
 
 def _open_file(path: Any) -> Any:

@@ -4,17 +4,19 @@ from collections.abc import Iterator
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from probi._stores import StorePath
 from probi.errors import InputError
-from probi.io.formats.base import Format, OpenOptions, Source, TableFile, TableWriter, naming_errors
+from probi.io.formats.base import MAX_ROWS, Format, OpenOptions, Source, TableFile, TableWriter, naming_errors
+from probi.io.formats.parquet_footer import read_claims
 
-# Bytes of lists that a row group may always hold; more only at this ratio to its compressed bytes.
-MAX_CLAIM, MAX_RATIO = 1 << 27, 1000
+# Bytes of lists and texts that a row group may always hold; more only at this ratio to its compressed bytes.
+MAX_CLAIM, MAX_RATIO = 1 << 27, 250
+# Files of fewer bytes may not take gigabytes by repeating a long text: some rows at a time are read of them.
+SMALL = 1 << 24
 # Bytes of row groups that are read together.
 TOGETHER = 1 << 26
 
@@ -37,33 +39,49 @@ class ParquetFile(TableFile):
         groups = [self._file.metadata.row_group(g) for g in range(self._file.num_row_groups)]
         self._starts = np.concatenate([[0], np.cumsum([group.num_rows for group in groups])]).astype(np.int64)
         self.pieces = [(int(row), group.total_byte_size) for row, group in zip(self._starts, groups, strict=False)]
-        self._check_claims(groups)
+        self._max_rows = self._check_claims(source)
 
-    def _check_claims(self, groups: list[Any]) -> None:
-        """Raise on lists that claim to hold far more than their bytes can: they are read whole, rows some at a time."""
-        schema = self._file.schema
+    def _check_claims(self, source: Source) -> int:
+        """Raise on columns that claim far more than their bytes can hold; return how many rows may be read at once.
+
+        Numbers are read some rows at a time. Lists and texts may be of any length, and a text that is stored once may
+        be that of all rows.
+        """
+        schema, path = self._file.schema, source.path
         lists = [j for j in range(len(schema)) if schema.column(j).max_repetition_level]
-        for number, group in enumerate(groups if lists else ()):
-            columns = [group.column(j) for j in lists]
-            claimed, stored = sum(8 * c.num_values for c in columns), sum(c.total_compressed_size for c in columns)
+        texts = [j for j in range(len(schema)) if schema.column(j).physical_type == "BYTE_ARRAY"]
+        if path is None or not (lists or (texts and (source.size or 0) < SMALL)):
+            return MAX_ROWS
+        with path.open("rb") as opened:
+            claims = read_claims(opened, len(schema))
+        longest = 1
+        for number, group in enumerate(claims):
+            of_texts = sum(group[j].uncompressed for j in texts)
+            claimed = sum(8 * group[j].n_values for j in lists) + of_texts
+            stored = sum(group[j].compressed for j in {*lists, *texts})
+            longest = max(longest, of_texts)
             if claimed > max(MAX_CLAIM, MAX_RATIO * stored):
                 raise InputError(
-                    f"row group {number} claims {claimed / 1e9:,.1f} GB of lists in {stored:,} bytes. If it is right, "
-                    "write it with smaller row groups."
+                    f"row group {number} claims {claimed / 1e9:,.1f} GB of lists or text in {stored:,} bytes. If it is "
+                    "right, write it with smaller row groups."
                 )
+        return max(1, MAX_CLAIM // longest) if (source.size or 0) < SMALL else MAX_ROWS
 
     @cached_property
     def first(self) -> pa.Table:
         """Some first rows."""
         # A few rows only: a whole row group may not fit in memory.
         with naming_errors(self.source):
-            batches = self._file.iter_batches(batch_size=1000, row_groups=[0] if self._file.num_row_groups else [])
+            batches = self._file.iter_batches(
+                batch_size=min(1000, self._max_rows), row_groups=[0] if self._file.num_row_groups else []
+            )
             return pa.Table.from_batches(list(islice(batches, 1)), self.schema)
 
     def tables(self, names: list[str], step: int, skip: int) -> Iterator[tuple[int, pa.Table, int]]:
         """Tables of ``step`` rows, from the row group on that has row ``skip``."""
         group = max(0, int(np.searchsorted(self._starts, skip, side="right")) - 1)
         row = int(self._starts[group])
+        step = min(step, self._max_rows)
         for groups in self._together(group):
             for batch in self._file.iter_batches(batch_size=step, row_groups=groups, columns=names):
                 yield row, pa.Table.from_batches([batch]), row + batch.num_rows

@@ -86,6 +86,14 @@ DEFAULTS = {option.name: option.default for option in fields(Options)}
 MEANING = ("layout", "group_size", "features", "id", "probability", "weight", "lonlat", "probabilities", "id_per_file")
 # The same of labeled arrays; results of older versions do not record them.
 LABELS = ("node", "realization")
+# Types of what is recorded, beside the defaults; lists are those of names.
+RECORDED: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("layout", "probability", "weight", "probabilities", "missing", "on_bad", "decimal"), str),
+    **dict.fromkeys(("features", "id", "lonlat", "node", "realization"), list),
+    **dict.fromkeys(("id_per_file", "gather"), bool),
+    **dict.fromkeys(("group_size", "max_node_rows"), int),
+    "max_bad": (int, float),
+}
 # Options that say what to do with rows. One that is given now takes precedence.
 HANDLING = ("missing", "on_bad", "max_bad", "gather", "decimal", "max_node_rows")
 
@@ -117,7 +125,9 @@ def like_run(options: Options, before: Mapping[str, Any] | None, name: str) -> O
         # Results of older versions do not record how rows were handled.
         handling = {option: before.get(option, DEFAULTS[option]) for option in HANDLING}
         before = {option: before[option] for option in MEANING} | {option: before.get(option) for option in LABELS}
-    except (AttributeError, KeyError, TypeError):
+        if not all(map(_is_recorded, *zip(*(handling | before).items(), strict=True))):
+            raise ValueError
+    except (AttributeError, KeyError, TypeError, ValueError):
         raise InputError(f"{name} does not record how its run read its files.") from None
     # None: not given, because it has its default.
     given: dict[str, Any] = {
@@ -160,6 +170,14 @@ def check_like_run(reader: "Reader", before: Mapping[str, Any] | None, name: str
                 f"{reader.sources[0]} would be read with {option.replace('_', ' ')} {_text(value)}, but the run in "
                 f"{name} had {_text(before[option])}. Rename or drop columns, or leave --features out."
             )
+
+
+def _is_recorded(option: str, value: Any) -> bool:
+    """Whether a run may have recorded this value."""
+    if value is None or value is False:
+        return DEFAULTS[option] in (None, value) and option != "features"
+    names = value if isinstance(value, list) else []
+    return isinstance(value, RECORDED[option]) and all(isinstance(name, str) for name in names)
 
 
 def _plain(value: Any) -> Any:

@@ -115,10 +115,11 @@ def read_centers(path: AnyPath, n_clusters: int | None = None) -> Centers:
         path = path / "centers.parquet"
     if not path.is_file():
         raise InputError(f"There is no file {path} with centers.")
-    table = _read_table(path)
-    solutions = _solutions(path, table)
-    if path.name == "centers.csv" and path.with_suffix(".parquet").is_file():
-        solutions = _in_space_of_results(solutions, table, path.with_suffix(".parquet"))
+    with _refusing(path):
+        table = _read_table(path)
+        solutions = _solutions(path, table)
+        if path.name == "centers.csv" and path.with_suffix(".parquet").is_file():
+            solutions = _in_space_of_results(solutions, table, path.with_suffix(".parquet"))
     if not solutions:
         raise InputError(f"{path} contains no centers.")
     if n_clusters is None and len(solutions) > 1:
@@ -134,27 +135,39 @@ def reading_of_run(path: AnyPath) -> Mapping[str, Any]:
     path = path / "centers.parquet" if path.is_dir() else path
     if not path.is_file() or path.suffix != ".parquet":
         raise InputError(f"{path} is not a centers.parquet of results. Name a folder written by probi cluster.")
-    reading = next((centers.reading for centers in _solutions(path, _read_table(path)).values()), None)
+    with _refusing(path):
+        reading = next((centers.reading for centers in _solutions(path, _read_table(path)).values()), None)
     if reading is None:
         raise InputError(f"{path} does not record how its run read its files.")
     return reading
+
+
+@contextlib.contextmanager
+def _refusing(path: AnyPath) -> Iterator[None]:
+    """Turn every error into an InputError: forged centers may fail anywhere."""
+    try:
+        yield
+    except InputError as error:
+        if str(error).startswith(str(path)):
+            raise
+        raise InputError(f"{path}: centers cannot be read: {error}") from None
+    except Exception as error:
+        text = " ".join(str(error).split()) if isinstance(error, (pa.ArrowException, OSError)) else repr(error)
+        raise InputError(f"{path}: centers cannot be read: {text[:300].rstrip('.')}.") from None
 
 
 def _read_table(path: AnyPath) -> pa.Table:
     import pyarrow.csv as pacsv
     import pyarrow.parquet as pq
 
-    try:
-        with path.open("rb") as file:
-            if path.suffix == ".parquet":
-                return pq.read_table(file)
-            if b"\0" in file.read(1 << 12):
-                raise InputError(f"{path}: centers cannot be read: it is neither text nor called .parquet.")
-            file.seek(0)
-            table = pacsv.read_csv(file)
-            return table.rename_columns(list(map(_without_guard, table.column_names)))
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{path}: centers cannot be read: {' '.join(str(error).split())}") from None
+    with path.open("rb") as file:
+        if path.suffix == ".parquet":
+            return pq.read_table(file)
+        if b"\0" in file.read(1 << 12):
+            raise InputError(f"{path}: centers cannot be read: it is neither text nor called .parquet.")
+        file.seek(0)
+        table = pacsv.read_csv(file)
+        return table.rename_columns(list(map(_without_guard, table.column_names)))
 
 
 def _in_space_of_results(solutions: dict[int, Centers], table: pa.Table, results: AnyPath) -> dict[int, Centers]:
@@ -175,19 +188,16 @@ def _solutions(path: AnyPath, table: pa.Table) -> dict[int, Centers]:
     features = tuple(name for name in table.column_names if name not in CENTER_COLUMNS)
     about = (table.schema.metadata or {}).get(b"probi")
     if about is not None:
-        try:
-            values = json.loads(about)
-            space = Transform.from_json(values["space"])
-            arrays = [np.array(rows, np.float64).reshape(len(rows), -1) for rows in values["coordinates"]]
-            reading = values.get("reading")
-            limits = values.get("outlier_distances", [None] * len(arrays))
-            distances = [math.inf if limit is None else float(limit) for limit in limits]
-            return {
-                len(array): Centers(array, space, space.features, reading, distance)
-                for array, distance in zip(arrays, distances, strict=True)
-            }
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path}: centers cannot be read: {error!r}.") from None
+        values = json.loads(about)
+        space = Transform.from_json(values["space"])
+        arrays = [np.array(rows, np.float64).reshape(len(rows), -1) for rows in values["coordinates"]]
+        reading = values.get("reading")
+        limits = values.get("outlier_distances", [None] * len(arrays))
+        distances = [math.inf if limit is None else float(limit) for limit in limits]
+        return {
+            len(array): Centers(array, space, space.features, reading, distance)
+            for array, distance in zip(arrays, distances, strict=True)
+        }
     if not features:
         raise InputError(f"{path} contains no features, only {', '.join(table.column_names)}.")
     try:

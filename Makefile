@@ -22,6 +22,10 @@ DATA ?= $(or $(PROBI_DATA),data)
 RUNS ?= 5
 STAND_IN ?=
 
+# What make fuzz searches, all by default, and for how long each.
+PARSERS ?=
+MINUTES ?= 30
+
 # Numba's cache does not notice a change in another file's callee, so its folder is named after the kernels' contents.
 NUMBA_CACHE_DIR := $(shell $(PYTHON) tools/kernel_cache.py)
 export NUMBA_CACHE_DIR
@@ -37,7 +41,7 @@ CORE := not slow and not process and not dask and not spark and not browser and 
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test core all-tests oldest docs bench paper dist changelog lint format clean
+.PHONY: help demo check test core all-tests oldest docs bench fuzz paper dist changelog lint format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -69,6 +73,9 @@ docs: $(INSTALLED)docs  ## the site, in docs/_build/html; warnings are errors
 
 bench: $(INSTALLED)bench  ## time, memory and cost against others; DATA=folder with the data sets
 	PROBI_DATA="$(DATA)" $(BIN)/python -m benchmarks
+
+fuzz: $(INSTALLED)fuzz $(COMPILED)/float64.compiled  ## forged files for every parser; PARSERS="csv npy" MINUTES=30 each
+	$(BIN)/python -m fuzz $(PARSERS) --minutes $(MINUTES)
 
 oldest: .venv-oldest/.installed  ## the core tests with the oldest versions that pyproject.toml allows
 	HYPOTHESIS_PROFILE=check $(subst $(BIN),.venv-oldest/bin,$(PYTEST)) -m "$(CORE)"

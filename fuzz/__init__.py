@@ -1,0 +1,1 @@
+"""Forged files for every parser, found by atheris; run with ``make fuzz``."""

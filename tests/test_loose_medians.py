@@ -14,7 +14,7 @@ from strategies import build, examples, node, nodes
 from probi import Nodes
 from probi._kernels import median_search as kernels
 from probi._kernels._compile import kernel
-from probi._kernels.pull import N_SCALARS
+from probi._kernels.pull import FIRST_RELAXATION, LOOSE_RELAXATION, N_SCALARS
 from probi.medians import certified_medians
 
 # Rounds of the naive iteration; it can only end above the optimum.
@@ -28,12 +28,12 @@ begin, take_plain_steps = kernel(kernels.begin), kernel(kernels.plain_steps)
 def plain_steps(places, shares, tol):
     """Whether plain steps reached the tolerance, where they ended, its expected distance, and the lower bound."""
     d = places.shape[1]
-    work, state, out = np.zeros((kernels.N_ROWS, d)), np.empty(kernels.N_STATE), np.empty(d + N_SCALARS)
+    work, state, out = np.zeros((kernels.N_ROWS, d)), np.empty(1, kernels.STATE)[0], np.empty(d + N_SCALARS)
     total = float(np.sum(shares, dtype=np.float64))
     begin(places, shares, total, shares.max(), work, state, d)
     terms = np.empty((2, len(places) + 3))
     reached = take_plain_steps(places, shares, total, tol, out, work, terms, state, d)
-    return reached, work[kernels.TRIAL], state[kernels.COST_HERE] / total, state[kernels.LOWER] / total
+    return reached, work[kernels.TRIAL], state.cost / total, state.lower / total
 
 
 def check_certificate(some, tol):
@@ -90,7 +90,7 @@ def test_the_lower_bound_is_the_best_one_of_the_places_on_the_way():
         for step in range(kernels.FEW_STEPS):
             best, before = max(best, naive.dual_lower_bound(some, y)), y
             target = naive.weiszfeld_step(some, y)
-            relaxation = kernels.LOOSE_RELAXATION if step else kernels.FIRST_RELAXATION
+            relaxation = LOOSE_RELAXATION if step else FIRST_RELAXATION
             y = [a + relaxation * (b - a) for a, b in zip(y, target, strict=True)]
         nearest = min((x for x, _ in some), key=lambda x: math.dist(x, before))
         best = min(max(best, naive.dual_lower_bound(some, nearest)), naive.spread_at(some, nearest))

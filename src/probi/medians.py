@@ -124,7 +124,7 @@ def _huge_median(nodes: Nodes, node: int, tol: float) -> tuple[Floats, float, fl
     first, last = int(nodes.offsets[node]), int(nodes.offsets[node + 1])
     total = nodes.total_probabilities[node]
     probabilities = nodes.probabilities[first:last]
-    work, state = np.empty((search.N_ROWS, d)), np.empty(search.N_STATE)
+    work, state = np.empty((search.N_ROWS, d)), np.empty(1, search.STATE)[0]
     base, middle = first + int(np.argmax(probabilities)), None
     if kernels.is_majority(probabilities.max(), total):
         one = other = base - first
@@ -143,17 +143,15 @@ def _huge_median(nodes: Nodes, node: int, tol: float) -> tuple[Floats, float, fl
         out, row, distance = _summed_pull(local, probabilities, work[search.TRIAL : search.TRIAL + 1].copy())
         if search.huge_advance(local, total, tol, out, row, distance, work, state, d):
             break
-    spread, lower = state[search.COST_HERE] / total, search.claimed(state[search.LOWER] / total, last - first)
+    spread, lower = state.cost / total, search.rounded_down(state.lower / total, last - first)
     if middle is not None:
         # The middle of two even halves, unless rounding makes it worse.
         at_middle = _summed_pull(nodes.points[first:last], probabilities, middle[None])[0][d + pull.COST] / total
         if at_middle <= spread * (1.0 + kernels.EVEN):
             return middle, at_middle, min(lower, at_middle)
     # A realization is copied to the bit.
-    on_realization = state[search.ON_HERE] > 0.0
-    median = (
-        nodes.points[first + int(state[search.NEAREST])] if on_realization else nodes.points[base] + work[search.HERE]
-    )
+    on_realization = state.on_point > 0.0
+    median = nodes.points[first + int(state.nearest)] if on_realization else nodes.points[base] + work[search.HERE]
     return median, spread, lower
 
 

@@ -195,14 +195,14 @@ class _Cluster:
 
     def _bounds(self, center: Floats) -> Floats:
         """Lower bounds of the costs of all candidates; the most promising ones are evaluated on the way."""
-        place, distances = center, self._distances_to(center)
-        model = self._model(place, distances)
+        base, distances = center, self._distances_to(center)
+        model = self._model(base, distances)
         for _ in range(MAX_STEPS):
             if model is None or np.sqrt((model.slope**2).sum()) <= MAX_SLOPE * model.totals[0]:
                 break
-            place = place + model.slope / model.totals[3]  # a Weiszfeld step
-            distances = self._distances_to(place)
-            model = self._model(place, distances)
+            base = base + model.slope / model.totals[3]  # a Weiszfeld step
+            distances = self._distances_to(base)
+            model = self._model(base, distances)
         if model is None:  # all medians are equal
             self._evaluate(np.zeros(1, np.int64))
             return np.full(len(self.members), np.inf)
@@ -212,7 +212,7 @@ class _Cluster:
             left = np.flatnonzero(bounds <= self._costs.min())
             if len(left) <= FEW:
                 break
-            shell = self._model(place, distances, float(np.quantile(distances[left], quantile)))
+            shell = self._model(base, distances, float(np.quantile(distances[left], quantile)))
             if shell is not None:
                 np.maximum(bounds, self._lower_bounds(shell), out=bounds)
         return bounds
@@ -230,12 +230,12 @@ class _Cluster:
             left = left[AT_ONCE:]
             left = left[bounds[left] <= self._costs.min()]
 
-    def _distances_to(self, place: Floats) -> Floats:
-        distances: Floats = np.sqrt(((self.medians - place) ** 2).sum(axis=1))
+    def _distances_to(self, base: Floats) -> Floats:
+        distances: Floats = np.sqrt(((self.medians - base) ** 2).sum(axis=1))
         return distances
 
-    def _model(self, place: Floats, distances: Floats, radius: float = 0.0) -> _CostModel | None:
-        """Bounds at a distance from a place; if that is 0, at the distance of the nearest candidate away from it."""
+    def _model(self, base: Floats, distances: Floats, radius: float = 0.0) -> _CostModel | None:
+        """Bounds at a distance from a base point; if that is 0, at the distance of the nearest candidate not on it."""
         if radius == 0.0:
             apart = distances[distances > 0.0]
             if len(apart) == 0:
@@ -244,17 +244,17 @@ class _Cluster:
         nodes = self.nodes
         parts = _parallel.run(
             kernels.cost_model, self._short_pieces, nodes.points, nodes.probabilities, nodes.offsets, nodes.weights,
-            place, radius,
+            base, radius,
         )  # fmt: skip
         totals, slope, matrices = parts[0]
         for part in parts[1:]:
             totals, slope, matrices = totals + part[0], slope + part[1], matrices + part[2]
-        return _CostModel(place, radius, totals, slope, matrices)
+        return _CostModel(base, radius, totals, slope, matrices)
 
     def _lower_bounds(self, model: _CostModel) -> Floats:
         out = np.empty(len(self.members))
         _parallel.run(kernels.lower_bounds, self._pieces, self.medians, *model, out)
-        _, slack = rounding_margins(self.nodes, model.place[None])
+        _, slack = rounding_margins(self.nodes, model.base[None])
         bounds: Floats = out - ROUNDING * (abs(out) + model.totals[2]) - slack * model.totals[0]
         return bounds
 
@@ -266,9 +266,9 @@ class _Cluster:
 
 
 class _CostModel(NamedTuple):
-    """What :func:`probi._kernels.medoids.cost_model` sums up around a place."""
+    """What :func:`probi._kernels.medoids.cost_model` sums up around a base point."""
 
-    place: Floats
+    base: Floats
     radius: float
     totals: Floats
     slope: Floats

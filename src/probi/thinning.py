@@ -9,6 +9,7 @@ import numpy as np
 
 from probi import _parallel
 from probi._kernels import thinning as kernels
+from probi._kernels.sampling import keyed_uniforms
 from probi._kernels.thinning import Given
 from probi._types import Array
 from probi.errors import InputError
@@ -146,7 +147,7 @@ def thin(given: Given, max_realizations: int, key: int, first: int, bounded: boo
 
     def thin_some(start: int, stop: int) -> None:
         uniforms = np.empty(draws[stop] - draws[start])
-        kernels.keyed_uniforms(np.uint64(key), numbers, first_draws, draws, uniforms, start, stop)
+        keyed_uniforms(np.uint64(key), numbers, first_draws, draws, uniforms, start, stop)
         first_uniforms = draws[start:stop] - draws[start] - first_draws[start:stop]
         kernels.thin(given, chosen, uniforms, first_uniforms, n_candidates, bounded, kept, start, stop)
 

@@ -20,10 +20,10 @@ def by_cluster(labels, k):
         starts[label + 1] += 1
     for c in range(k):
         starts[c + 1] += starts[c]
-    places = starts.copy()
+    positions = starts.copy()
     for row in range(labels.shape[0]):
-        members[places[labels[row]]] = row
-        places[labels[row]] += 1
+        members[positions[labels[row]]] = row
+        positions[labels[row]] += 1
     return members, starts
 
 
@@ -74,7 +74,7 @@ def round_nearby(
     RETURN their number
     """
     d, n_moved = centers.shape[1], starts[start]
-    some, sizes, quads, lengths, sums, least, bounds = screen_buffers(lists.shape[1], d)
+    pairs, sizes, quads, lengths, sums, least, bounds = screen_buffers(lists.shape[1], d)
     tile, distances, shares = np.zeros((d, WIDTH)), np.empty(WIDTH), np.empty(WIDTH)
     # Rows that may change wait until there are enough of them for a tile.
     todo = np.empty(2 * WIDTH, np.int64)
@@ -100,7 +100,7 @@ def round_nearby(
                 _add_shares(tile, shares, n, n_free, pull[own])
             while at_once or n_todo >= WIDTH or (n_todo > 0 and first + WIDTH >= starts[own + 1]):
                 if unit == 0.0:
-                    unit = load_centers(centers, lists[own], centers[own], some, sizes)
+                    unit = load_centers(centers, lists[own], centers[own], pairs, sizes)
                 unsure, at_first = members, first
                 if not at_once:
                     n = min(n_todo, WIDTH)
@@ -108,7 +108,7 @@ def round_nearby(
                     unsure, at_first = todo, n_todo
                     load_rows(rows, unsure, at_first, n, centers[own], tile, distances)
                 at_once = False
-                screen(tile, distances, unit, some, sizes, quads, lengths, sums, least, bounds)
+                screen(tile, distances, unit, pairs, sizes, quads, lengths, sums, least, bounds)
                 for i in range(n):
                     row, at, distance = unsure[at_first + i], least[2 * WIDTH + i], distances[i]
                     following, shares[i] = bounds[i], 0.0
@@ -144,7 +144,7 @@ def add_moved(rows, mass, n_free, centers, labels, nearest, moved, firsts, count
 
 @part
 def _share(mass, distance, pull, d):
-    """Add what a row adds to a cluster besides the pull; return the factor of its direction."""
+    """Add a row's cost and reciprocal distance to the sums of a cluster; return the factor of its direction."""
     pull[d + COST] += mass * distance
     if distance > 0.0:
         pull[d + RECIPROCAL] += mass / distance
@@ -211,15 +211,16 @@ def remove_cheapest(rows, mass, n, members, starts, centers, lists, losses, labe
 
     IN   members, starts, lists: as in ``round_nearby``
     INOUT losses (k,): lower bounds of what each costs; labels, nearest (n,), second (n,): -inf where the center changed
-    RETURN gone (k,)
+    RETURN removed (k,)
     """
     k = lists.shape[0]
+    # Rows of each cluster as a linked list: its first row, and for each row the next one.
     heads, following = np.full(k, -1), np.empty(rows.shape[0], np.int64)
     for c in range(k):
         for i in range(starts[c + 1] - 1, starts[c] - 1, -1):
             following[members[i]], heads[c] = heads[c], members[i]
-    gone, is_known = np.zeros(k, np.bool_), np.zeros(k, np.bool_)
-    heirs, distances = np.empty(rows.shape[0], np.int64), np.empty(rows.shape[0])
+    removed, is_known = np.zeros(k, np.bool_), np.zeros(k, np.bool_)
+    targets, distances = np.empty(rows.shape[0], np.int64), np.empty(rows.shape[0])
     for _ in range(n):
         while True:
             cheapest = 0
@@ -229,44 +230,44 @@ def remove_cheapest(rows, mass, n, members, starts, centers, lists, losses, labe
             if is_known[cheapest]:
                 break
             losses[cheapest] = _loss(
-                rows, mass, centers, lists, gone, heads, following, nearest, heirs, distances, cheapest
+                rows, mass, centers, lists, removed, heads, following, nearest, targets, distances, cheapest
             )
             is_known[cheapest] = True
-        gone[cheapest], losses[cheapest] = True, np.inf
+        removed[cheapest], losses[cheapest] = True, np.inf
         row = heads[cheapest]
         while row >= 0:
-            after, heir = following[row], heirs[row]
-            labels[row], nearest[row], second[row] = heir, distances[row], -np.inf
-            following[row], heads[heir] = heads[heir], row
+            after, target = following[row], targets[row]
+            labels[row], nearest[row], second[row] = target, distances[row], -np.inf
+            following[row], heads[target] = heads[target], row
             row = after
         for c in range(k):
             is_known[c] = False
-    return gone
+    return removed
 
 
 @part
-def _loss(rows, mass, centers, lists, gone, heads, following, nearest, heirs, distances, own):
+def _loss(rows, mass, centers, lists, removed, heads, following, nearest, targets, distances, own):
     """Cost of removing a center.
 
-    OUT  heirs, distances (n,): where each of its rows goes, and how far that is
+    OUT  targets, distances (n,): where each of its rows goes, and how far that is
     """
     loss = 0.0
     row = heads[own]
     while row >= 0:
         best, at = np.inf, -1
         for c in lists[own]:
-            if c != own and not gone[c]:
+            if c != own and not removed[c]:
                 squared = squared_distance(rows, row, centers, c)
                 if squared < best:
                     best, at = squared, c
         if at < 0:
-            # All centers of the list are gone.
-            for c in range(gone.shape[0]):
-                if c != own and not gone[c]:
+            # All other centers of the list are removed.
+            for c in range(removed.shape[0]):
+                if c != own and not removed[c]:
                     squared = squared_distance(rows, row, centers, c)
                     if squared < best:
                         best, at = squared, c
-        heirs[row], distances[row] = at, np.sqrt(best)
+        targets[row], distances[row] = at, np.sqrt(best)
         loss += mass[row] * (distances[row] - nearest[row])
         row = following[row]
     return loss

@@ -1,4 +1,4 @@
-"""The nearest of many centers: lower bounds in float32 first, then the exact distance to the center they leave.
+"""The nearest of many centers: lower bounds in float32 first, then the exact distance to the one that remains.
 
 With coordinates relative to a reference point, |x - c|^2 = |x|^2 + |c|^2 - 2 x.c takes one operation per feature, and
 vector registers hold twice as many numbers in float32: three times faster than exact distances. If each sum of d
@@ -41,7 +41,7 @@ SMALLEST = 1e-290
 def screen_buffers(m, d):
     """Arrays that ``load_centers`` and ``screen`` work in, for m centers and d features.
 
-    RETURN some (n_pairs, n_quads, 8) float32: two centers at a time, four features of each,
+    RETURN pairs (n_pairs, n_quads, 8) float32: two centers at a time, four features of each,
          sizes (2 n_pairs,) float32: squared lengths of the centers,
          quads (n_quads, 4 WIDTH) float32: rows, four features in a line,
          lengths (WIDTH,) float32: squared lengths of the rows, sums (2 WIDTH,) float32,
@@ -49,9 +49,9 @@ def screen_buffers(m, d):
          bounds (WIDTH,): lower bound of the distance to any other
     """
     n_pairs, n_quads = (m + 1) // 2, (d + 3) // 4
-    some, sizes = np.zeros((n_pairs, n_quads, 8), np.float32), np.empty(2 * n_pairs, np.float32)
+    pairs, sizes = np.zeros((n_pairs, n_quads, 8), np.float32), np.empty(2 * n_pairs, np.float32)
     quads, lengths = np.zeros((n_quads, 4 * WIDTH), np.float32), np.empty(WIDTH, np.float32)
-    return some, sizes, quads, lengths, np.empty(2 * WIDTH, np.float32), np.empty(3 * WIDTH, np.int32), np.empty(WIDTH)
+    return pairs, sizes, quads, lengths, np.empty(2 * WIDTH, np.float32), np.empty(3 * WIDTH, np.int32), np.empty(WIDTH)
 
 
 @part
@@ -61,11 +61,11 @@ def _shrunk(squares, d):
 
 
 @part
-def load_centers(centers, chosen, reference, some, sizes):
+def load_centers(centers, chosen, reference, pairs, sizes):
     """Copy chosen centers, relative to a reference point; return the unit of length, in which none is above 1.
 
     IN   centers (k, d), chosen (m,), reference (d,)
-    OUT  some, sizes
+    OUT  pairs, sizes
     """
     d = centers.shape[1]
     unit = 0.0
@@ -80,7 +80,7 @@ def load_centers(centers, chosen, reference, some, sizes):
         squares = 0.0
         for f in range(d):
             x = np.float32((centers[chosen[j], f] - reference[f]) * scale)
-            some[j // 2, f // 4, j % 2 * 4 + f % 4] = np.float32(-2.0) * x
+            pairs[j // 2, f // 4, j % 2 * 4 + f % 4] = np.float32(-2.0) * x
             squares += np.float64(x) * np.float64(x)
         sizes[j] = _shrunk(squares, d)
     return unit
@@ -90,7 +90,7 @@ def load_centers(centers, chosen, reference, some, sizes):
 def load_rows(rows, members, first, n, reference, tile, distances):
     """Copy rows, relative to a reference point, and compute their distances to it.
 
-    IN   rows (n_rows, d), members: numbers of n of them, from place ``first`` on, n <= WIDTH
+    IN   rows (n_rows, d), members: numbers of n of them, from position ``first`` on, n <= WIDTH
     OUT  tile (d, WIDTH), distances (WIDTH,)
     """
     never_inlined()
@@ -112,7 +112,7 @@ def load_rows(rows, members, first, n, reference, tile, distances):
 
 
 @part
-def screen(tile, distances, unit, some, sizes, quads, lengths, sums, least, bounds):
+def screen(tile, distances, unit, pairs, sizes, quads, lengths, sums, least, bounds):
     """Find the center with the smallest lower bound, for all rows of a tile.
 
     IN   tile (d, WIDTH), distances (WIDTH,): of the rows to the reference point
@@ -120,22 +120,22 @@ def screen(tile, distances, unit, some, sizes, quads, lengths, sums, least, boun
     """
     d, scale = tile.shape[0], 1.0 / unit
     for f in range(d):
-        line, place = tile[f], quads[f // 4][f % 4 * WIDTH : (f % 4 + 1) * WIDTH]
+        line, quad = tile[f], quads[f // 4][f % 4 * WIDTH : (f % 4 + 1) * WIDTH]
         for i in range(WIDTH):
-            place[i] = np.float32(line[i] * scale)
+            quad[i] = np.float32(line[i] * scale)
     for i in range(WIDTH):
         length = distances[i] * scale
         lengths[i] = _shrunk(length * length, d)
-    _screen(some, sizes, quads, lengths, sums, least)
+    _screen(pairs, sizes, quads, lengths, sums, least)
     following = least[WIDTH:].view(np.float32)
     for i in range(WIDTH):
-        # A sum that is negative, by rounding, says nothing; so does one that may have overflown.
+        # A sum that is negative, by rounding, says nothing; so does one that may have overflowed.
         reliable = lengths[i] < OVERFLOW
         bounds[i] = np.sqrt(max(np.float64(following[i]) - UNDERFLOW, 0.0)) * unit if reliable else -1.0
 
 
 @part
-def _screen(some, sizes, quads, lengths, sums, least):
+def _screen(pairs, sizes, quads, lengths, sums, least):
     """Lower bounds of the squared distances of all rows of a tile to all centers; keep the two smallest of each.
 
     One array for all that is kept, with fixed distances in it: LLVM then sees that a loop over it can use vectors.
@@ -145,13 +145,13 @@ def _screen(some, sizes, quads, lengths, sums, least):
         least[i] = INFINITY
         least[i + WIDTH] = INFINITY
         least[i + 2 * WIDTH] = 0
-    for pair in range(some.shape[0]):
+    for pair in range(pairs.shape[0]):
         for i in range(WIDTH):
             sums[i] = sizes[2 * pair] + lengths[i]
             sums[i + WIDTH] = sizes[2 * pair + 1] + lengths[i]
         for g in range(quads.shape[0]):
             quad = quads[g]
-            both = some[pair, g]
+            both = pairs[pair, g]
             for i in range(WIDTH):
                 x = quad[i]
                 y = quad[i + WIDTH]
@@ -199,15 +199,15 @@ def join_nearest(rows, members, starts, references, lists, centers, labels, near
     INOUT labels, nearest, second (n,): the nearest center known, its distance, and a lower bound of that of the next
     """
     d = centers.shape[1]
-    some, sizes, quads, lengths, sums, least, bounds = screen_buffers(lists.shape[1], d)
+    pairs, sizes, quads, lengths, sums, least, bounds = screen_buffers(lists.shape[1], d)
     tile, distances = np.zeros((d, WIDTH)), np.empty(WIDTH)
     for group in range(start, stop):
         chosen, reference = lists[group], references[group]
-        unit = load_centers(centers, chosen, reference, some, sizes)
+        unit = load_centers(centers, chosen, reference, pairs, sizes)
         for first in range(starts[group], starts[group + 1], WIDTH):
             n = min(WIDTH, starts[group + 1] - first)
             load_rows(rows, members, first, n, reference, tile, distances)
-            screen(tile, distances, unit, some, sizes, quads, lengths, sums, least, bounds)
+            screen(tile, distances, unit, pairs, sizes, quads, lengths, sums, least, bounds)
             for i in range(n):
                 row, at, following = members[first + i], least[2 * WIDTH + i], bounds[i]
                 distance = np.sqrt(squared_distance(rows, row, centers, chosen[at]))

@@ -7,7 +7,16 @@ in a loop inside a kernel; for a huge node the same function gets sums that seve
 import numpy as np
 
 from probi._kernels._compile import kernel, part
-from probi._kernels.pull import COST, ON_POINT, RECIPROCAL, RELAXATION
+from probi._kernels.pull import (
+    COST,
+    FIRST_RELAXATION,
+    LOOSE_RELAXATION,
+    ON_POINT,
+    RECIPROCAL,
+    RELAXATION,
+    dual_bound,
+    weiszfeld_factor,
+)
 
 # Rows of the workspace: current point, its pull, trial point, its pull, center of gravity, direction; then the
 # curvature pairs of L-BFGS.
@@ -15,15 +24,27 @@ HERE, PULL, TRIAL, TRIAL_PULL, GRAVITY, DIRECTION = 0, 1, 2, 3, 4, 5
 MEMORY = 5
 N_ROWS = 6 + 2 * MEMORY
 
-# Slots of the state.
-COST_HERE, RECIPROCAL_HERE, ON_HERE, NEAREST, NEAREST_DISTANCE, LOWER, TESTED, KIND, N_PAIRS, N_ACCEPTED = range(10)
-UNBALANCED_HERE, STEP, LARGEST, ROUNDING, BLUR = range(10, 15)
-N_STATE = 15
-FIRST, WEISZFELD, QUASI_NEWTON, TEST = 0.0, 1.0, 2.0, 3.0
+# Kinds of trial points: the first, those of steps, and a realization that may be the median.
+FIRST, WEISZFELD, QUASI_NEWTON, TEST = 0, 1, 2, 3
 
-# A loose tolerance is reached before RELAXATION pays: there 1.2 at first and 1.5 then took 4.3 evaluations (1.7: 6.4),
-# and fewer on five of six other kinds of nodes; ten Gaussian points in the plane took 7 % more.
-FIRST_RELAXATION, LOOSE_RELAXATION = 1.2, 1.5
+# State of a search. A record, because the search of a huge node returns to Python between its steps.
+STATE = np.dtype(
+    (
+        np.record,
+        [
+            # Of the current point: cost, sum of p / distance, mass on it, pull that this mass does not balance.
+            ("cost", np.float64), ("reciprocal", np.float64), ("on_point", np.float64), ("unbalanced", np.float64),
+            # Row of the realization nearest to it, distance to that, and the last row that was tested.
+            ("nearest", np.int64), ("nearest_distance", np.float64), ("tested", np.int64),
+            # Best lower bound of the optimum, kind of the trial point, length of the quasi-Newton step.
+            ("lower", np.float64), ("kind", np.int64), ("step", np.float64),
+            # Curvature pairs and points accepted so far.
+            ("n_pairs", np.int64), ("n_accepted", np.int64),
+            # Largest probability, relative rounding error of a cost, rounding error of the center of gravity.
+            ("largest_probability", np.float64), ("relative_error", np.float64), ("gravity_error", np.float64),
+        ],
+    )
+)  # fmt: skip
 
 # With fewer accepted points the pairs say little about the curvature at the optimum.
 FIRST_QUASI_NEWTON = 3
@@ -51,7 +72,7 @@ HELD = 1.0 + 4.0 * EPS
 TERMS_OF_AN_ULP = 16
 
 # Squares of differences below 1e-154 underflow, which may lose distances up to this (in 4,000 features).
-LOST = 1e-160
+UNDERFLOW = 1e-160
 
 # Smaller products are never a divisor.
 VANISHING = 1e-290
@@ -124,14 +145,15 @@ def plain_steps(local, probabilities, total, tol, out, work, terms, state, width
     for step in range(FEW_STEPS + 1):
         pull_at_trial(local, probabilities, out, work, terms, width)
         lower, _ = _lower_bound(out, total, work, state, width)
-        state[COST_HERE] = out[width + COST]
-        state[LOWER] = min(max(state[LOWER], lower), out[width + COST])
-        if out[width + COST] - state[LOWER] <= tol * state[LOWER]:
+        state.cost = out[width + COST]
+        state.lower = min(max(state.lower, lower), out[width + COST])
+        if out[width + COST] - state.lower <= tol * state.lower:
             return True
         if out[width + ON_POINT] > 0.0 or step == FEW_STEPS:
             return False
         if step < FEW_STEPS - 1:
-            factor = (FIRST_RELAXATION if step == 0 else LOOSE_RELAXATION) / out[width + RECIPROCAL]
+            relaxation = FIRST_RELAXATION if step == 0 else LOOSE_RELAXATION
+            factor = weiszfeld_factor(out[width + RECIPROCAL], 0.0, 0.0, relaxation)
             for f in range(width):
                 work[TRIAL, f] += factor * out[f]
         else:
@@ -143,28 +165,27 @@ def plain_steps(local, probabilities, total, tol, out, work, terms, state, width
 
 @part
 def _lower_bound(out, total, work, state, width):
-    """Lower bound of the optimum from the pull ``out`` at the trial point, and the unbalanced part of the pull.
+    """Lower bound of the optimum (``dual_bound``) from the pull ``out`` at the trial point, less the rounding error.
 
-    It is the dual value of the unit vectors towards the realizations, shifted so that they balance and shrunk so that
-    they stay in the unit ball: optimum >= (cost - <g, m - y>) / (1 + |g|), g the pull divided by the mass and m the
-    center of gravity. Mass on y itself balances up to its own size. The possible rounding error is subtracted.
+    RETURN also the unbalanced part of the pull
     """
     cost = out[width + COST]
-    squared_strength, lean = 0.0, 0.0
+    squared_strength, shift = 0.0, 0.0
     for f in range(width):
         squared_strength += out[f] * out[f]
-        lean += out[f] * (work[GRAVITY, f] - work[TRIAL, f])
+        shift += out[f] * (work[GRAVITY, f] - work[TRIAL, f])
     strength = np.sqrt(squared_strength)
     share = max(0.0, strength - out[width + ON_POINT] * HELD) / strength if strength > 0.0 else 0.0
-    lean *= share
-    error = state[ROUNDING] * (cost + abs(lean)) if share > 0.0 else 0.0
-    return min(cost, (cost - lean - error) / (1.0 + share * strength / total)) - state[BLUR], share * strength
+    shift *= share
+    error = state.relative_error * (cost + abs(shift)) if share > 0.0 else 0.0
+    lower = dual_bound(cost - shift - error, share * strength / total)
+    return min(cost, lower) - state.gravity_error, share * strength
 
 
 @part
-def claimed(lower, n_realizations):
+def rounded_down(lower, n_realizations):
     """Lower bound of a spread, less the possible rounding error of so many terms and of squares that underflow."""
-    return max(0.0, lower * (1.0 - EPS * (n_realizations // TERMS_OF_AN_ULP)) - LOST)
+    return max(0.0, lower * (1.0 - EPS * (n_realizations // TERMS_OF_AN_ULP)) - UNDERFLOW)
 
 
 @part
@@ -184,15 +205,15 @@ def begin(local, probabilities, total, largest, work, state, width):
     for f in range(width):
         gravity[f] /= total
         work[TRIAL, f] = gravity[f]
-    state[LARGEST] = largest
-    state[ROUNDING] = EPS * (8.0 + (n + width) / 8.0)
-    state[BLUR] = state[ROUNDING] * total * np.sqrt(_dot(work, GRAVITY, GRAVITY, width))
-    state[COST_HERE] = np.inf
-    state[UNBALANCED_HERE] = np.inf
-    state[LOWER] = 0.0
-    state[TESTED] = -1.0
-    state[KIND] = FIRST
-    state[N_PAIRS] = state[N_ACCEPTED] = 0.0
+    state.largest_probability = largest
+    state.relative_error = EPS * (8.0 + (n + width) / 8.0)
+    state.gravity_error = state.relative_error * total * np.sqrt(_dot(work, GRAVITY, GRAVITY, width))
+    state.cost = np.inf
+    state.unbalanced = np.inf
+    state.lower = 0.0
+    state.tested = -1
+    state.kind = FIRST
+    state.n_pairs = state.n_accepted = 0
 
 
 @part
@@ -200,7 +221,7 @@ def begin_on_base(work, state, width):
     """Start the search at the base realization, relative to which the others have all their digits."""
     for f in range(width):
         work[TRIAL, f] = 0.0
-    state[BLUR] = 0.0
+    state.gravity_error = 0.0
 
 
 @part
@@ -218,67 +239,67 @@ def advance(local, total, tol, out, row, distance, work, state, width):
         work[TRIAL_PULL, f] = out[f]
     cost = out[width + COST]
     lower, unbalanced = _lower_bound(out, total, work, state, width)
-    state[LOWER] = max(state[LOWER], lower)
+    state.lower = max(state.lower, lower)
 
     # At the limit of float64 the cost no longer distinguishes two points, but the pull still does.
-    flat = cost <= state[COST_HERE] * (1.0 + FLAT) and unbalanced < state[UNBALANCED_HERE]
+    flat = cost <= state.cost * (1.0 + FLAT) and unbalanced < state.unbalanced
     # Very close to a realization its share is so large that no step leads away; on it, Vardi and Zhang's does.
-    accepted = cost < state[COST_HERE] or flat or (state[KIND] == TEST and _on_nearest(total, state))
+    accepted = cost < state.cost or flat or (state.kind == TEST and _on_nearest(total, state))
     if accepted:
-        state[UNBALANCED_HERE] = unbalanced
+        state.unbalanced = unbalanced
         _accept(out, row, distance, work, state, width)
     # A realization that balances the pull is optimal, though its bound is reduced by rounding.
-    if state[COST_HERE] - state[LOWER] <= tol * state[LOWER] or state[UNBALANCED_HERE] == 0.0:
+    if state.cost - state.lower <= tol * state.lower or state.unbalanced == 0.0:
         return True
-    if state[KIND] == FIRST and state[LARGEST] >= HEAVY * total:
+    if state.kind == FIRST and state.largest_probability >= HEAVY * total:
         for f in range(width):
             work[TRIAL, f] = 0.0  # the heaviest realization, to which the others are relative
-        state[KIND] = TEST
+        state.kind = TEST
         return False
     if accepted and _towards_nearest(local, total, work, state, width):
-        state[KIND] = TEST
+        state.kind = TEST
         return False
-    if not accepted and state[KIND] == WEISZFELD:
+    if not accepted and state.kind == WEISZFELD:
         return True  # a step that must lower the cost does not: only rounding is left
-    if not accepted and state[KIND] == QUASI_NEWTON:
-        if state[STEP] * np.sqrt(_dot(work, DIRECTION, DIRECTION, width)) * total > MIN_STEP * state[COST_HERE]:
-            state[STEP] *= 0.25
-            _stride(work, state, width)
+    if not accepted and state.kind == QUASI_NEWTON:
+        if state.step * np.sqrt(_dot(work, DIRECTION, DIRECTION, width)) * total > MIN_STEP * state.cost:
+            state.step *= 0.25
+            _set_trial(work, state, width)
             return False
-        state[N_PAIRS] = 0.0
-    if state[ON_HERE] == 0.0 and state[N_ACCEPTED] >= FIRST_QUASI_NEWTON and _quasi_newton(total, work, state, width):
-        state[KIND] = QUASI_NEWTON
+        state.n_pairs = 0
+    if state.on_point == 0.0 and state.n_accepted >= FIRST_QUASI_NEWTON and _quasi_newton(total, work, state, width):
+        state.kind = QUASI_NEWTON
     else:
         _weiszfeld(work, state, width)
-        state[KIND] = WEISZFELD
+        state.kind = WEISZFELD
     return False
 
 
 @part
 def _on_nearest(total, state):
-    return state[NEAREST_DISTANCE] * total <= SAME_POINT * state[COST_HERE]
+    return state.nearest_distance * total <= SAME_POINT * state.cost
 
 
 @part
 def _accept(out, row, distance, work, state, width):
     """Move to the trial point, and store the curvature pair of that step."""
-    if state[KIND] != FIRST and state[ON_HERE] == 0.0 and out[width + ON_POINT] == 0.0:
-        slot = 6 + 2 * (int(state[N_PAIRS]) % MEMORY)
+    if state.kind != FIRST and state.on_point == 0.0 and out[width + ON_POINT] == 0.0:
+        slot = 6 + 2 * (state.n_pairs % MEMORY)
         for f in range(width):
             work[slot, f] = work[TRIAL, f] - work[HERE, f]
             work[slot + 1, f] = work[PULL, f] - work[TRIAL_PULL, f]
         # The cost is convex: a negative curvature is rounding, and the pair it overwrote may have been in use.
         curved = _dot(work, slot, slot + 1, width) > VANISHING and _dot(work, slot + 1, slot + 1, width) > VANISHING
-        state[N_PAIRS] = state[N_PAIRS] + 1.0 if curved else 0.0
+        state.n_pairs = state.n_pairs + 1 if curved else 0
     for f in range(width):
         work[HERE, f] = work[TRIAL, f]
         work[PULL, f] = work[TRIAL_PULL, f]
-    state[COST_HERE] = out[width + COST]
-    state[RECIPROCAL_HERE] = out[width + RECIPROCAL]
-    state[ON_HERE] = out[width + ON_POINT]
-    state[NEAREST] = row
-    state[NEAREST_DISTANCE] = distance
-    state[N_ACCEPTED] += 1.0
+    state.cost = out[width + COST]
+    state.reciprocal = out[width + RECIPROCAL]
+    state.on_point = out[width + ON_POINT]
+    state.nearest = row
+    state.nearest_distance = distance
+    state.n_accepted += 1
 
 
 @part
@@ -288,28 +309,28 @@ def _towards_nearest(local, total, work, state, width):
     Close to a realization that is the optimum the bound at other points never becomes tight; at the realization
     itself it is exact. An optimum lies in the direction of the pull, and no farther than a mean distance or so.
     """
-    row = int(state[NEAREST])
-    if state[ON_HERE] > 0.0 or state[NEAREST_DISTANCE] * total > state[COST_HERE]:
+    row = state.nearest
+    if state.on_point > 0.0 or state.nearest_distance * total > state.cost:
         return False
     if not _on_nearest(total, state):
         towards = 0.0
         for f in range(width):
             towards += work[PULL, f] * (local[row, f] - work[HERE, f])
-        if state[TESTED] == row or towards <= 0.0:
+        if state.tested == row or towards <= 0.0:
             return False
     for f in range(width):
         work[TRIAL, f] = local[row, f]
-    state[TESTED] = row
+    state.tested = row
     return True
 
 
 @part
 def _weiszfeld(work, state, width):
     """Weiszfeld's step; on a realization Vardi and Zhang's, driven by the pull that its mass does not balance."""
+    # On a realization the step does not minimize an upper bound, so it is not relaxed.
+    relaxation = 1.0 if state.on_point > 0.0 else RELAXATION
     strength = np.sqrt(_dot(work, PULL, PULL, width))
-    factor = RELAXATION / state[RECIPROCAL_HERE]
-    if state[ON_HERE] > 0.0:
-        factor = (1.0 - state[ON_HERE] / strength) / state[RECIPROCAL_HERE]
+    factor = weiszfeld_factor(state.reciprocal, state.on_point, strength, relaxation)
     for f in range(width):
         work[TRIAL, f] = work[HERE, f] + factor * work[PULL, f]
 
@@ -317,15 +338,15 @@ def _weiszfeld(work, state, width):
 @part
 def _quasi_newton(total, work, state, width):
     """L-BFGS step from the last pairs; False if there are none or it does not point downhill."""
-    n_pairs = int(min(state[N_PAIRS], MEMORY))
+    n_pairs = min(state.n_pairs, MEMORY)
     if n_pairs == 0:
         return False
     alpha = np.empty(MEMORY)
     for f in range(width):
         work[DIRECTION, f] = work[PULL, f]
-    newest = 6 + 2 * ((int(state[N_PAIRS]) - 1) % MEMORY)
+    newest = 6 + 2 * ((state.n_pairs - 1) % MEMORY)
     for back in range(n_pairs):
-        s = 6 + 2 * ((int(state[N_PAIRS]) - 1 - back) % MEMORY)
+        s = 6 + 2 * ((state.n_pairs - 1 - back) % MEMORY)
         alpha[back] = _dot(work, s, DIRECTION, width) / _dot(work, s, s + 1, width)
         for f in range(width):
             work[DIRECTION, f] -= alpha[back] * work[s + 1, f]
@@ -333,7 +354,7 @@ def _quasi_newton(total, work, state, width):
     for f in range(width):
         work[DIRECTION, f] *= scale
     for back in range(n_pairs - 1, -1, -1):
-        s = 6 + 2 * ((int(state[N_PAIRS]) - 1 - back) % MEMORY)
+        s = 6 + 2 * ((state.n_pairs - 1 - back) % MEMORY)
         beta = _dot(work, s + 1, DIRECTION, width) / _dot(work, s, s + 1, width)
         for f in range(width):
             work[DIRECTION, f] += (alpha[back] - beta) * work[s, f]
@@ -341,15 +362,15 @@ def _quasi_newton(total, work, state, width):
     if not (length > 0.0 and _dot(work, DIRECTION, PULL, width) > 0.0):
         return False
     # The optimum is within twice the mean distance, even where a flat valley suggests a longer step.
-    state[STEP] = min(1.0, 2.0 * state[COST_HERE] / total / length)
-    _stride(work, state, width)
+    state.step = min(1.0, 2.0 * state.cost / total / length)
+    _set_trial(work, state, width)
     return True
 
 
 @part
-def _stride(work, state, width):
+def _set_trial(work, state, width):
     for f in range(width):
-        work[TRIAL, f] = work[HERE, f] + state[STEP] * work[DIRECTION, f]
+        work[TRIAL, f] = work[HERE, f] + state.step * work[DIRECTION, f]
 
 
 # The same search, one step at a time, for a huge node whose realizations several threads share.

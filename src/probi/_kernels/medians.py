@@ -5,23 +5,19 @@ import numpy as np
 from probi._kernels._compile import kernel, never_inlined, part
 from probi._kernels.geometry import expected_distance
 from probi._kernels.median_search import (
-    COST_HERE,
     DIRECTION,
     HERE,
     LOOSE,
-    LOWER,
     N_ROWS,
-    N_STATE,
-    NEAREST,
-    ON_HERE,
+    STATE,
     TRIAL,
     advance,
     begin,
     begin_on_base,
-    claimed,
     nearest,
     plain_steps,
     pull_at_trial,
+    rounded_down,
 )  # fmt: skip
 from probi._kernels.pull import N_SCALARS, ON_POINT, RECIPROCAL, add_pull, heaviest
 
@@ -54,8 +50,9 @@ def quick_medians(points, probabilities, offsets, totals, tol, skip_from, median
          both given that the node is present. left (n,) bool: whether the node needs the full search
     """
     d = points.shape[1]
-    columns, varies, work, out, state, local, terms = _workspace(points)
+    columns, varies, work, out, states, local, terms = _workspace(points)
     along, order, middle = np.empty(ROOM), np.empty(ROOM, np.int64), np.empty((1, d))
+    state = states[0]
     for node in range(start, stop):
         first, n, total = offsets[node], offsets[node + 1] - offsets[node], totals[node]
         left[node] = False
@@ -66,7 +63,7 @@ def quick_medians(points, probabilities, offsets, totals, tol, skip_from, median
             for f in range(d):
                 medians[node, f] = points[base, f]
             spreads[node] = expected_distance(points, probabilities, offsets, node, medians, node) / total
-            lower[node] = claimed(spreads[node], n)
+            lower[node] = rounded_down(spreads[node], n)
             continue
         if n > order.shape[0]:
             local, terms = np.zeros((2 * n, local.shape[1])), np.empty((2, 2 * n + 3))
@@ -87,8 +84,8 @@ def quick_medians(points, probabilities, offsets, totals, tol, skip_from, median
             begin_on_base(work, state, width)
         if plain_steps(local, node_probabilities, total, tol, out, work, terms, state, width):
             _add_local(points, base, columns, n_columns, work, TRIAL, medians[node])
-            spreads[node] = state[COST_HERE] / total
-            lower[node] = claimed(state[LOWER] / total, n)
+            spreads[node] = state.cost / total
+            lower[node] = rounded_down(state.lower / total, n)
             left[node] = False
             if _is_far(medians[node], spreads[node]):
                 spreads[node] = expected_distance(points, probabilities, offsets, node, medians, node) / total
@@ -113,7 +110,8 @@ def searched_medians(
     OUT  medians (n, d), spreads (n,), lower (n,): those of the chosen nodes, as in ``quick_medians``
     """
     d = points.shape[1]
-    columns, varies, work, out, state, local, terms = _workspace(points)
+    columns, varies, work, out, states, local, terms = _workspace(points)
+    state = states[0]
     for i in range(start, stop):
         node = chosen[i]
         first, n, total = offsets[node], offsets[node + 1] - offsets[node], totals[node]
@@ -129,14 +127,14 @@ def searched_medians(
             row, distance = nearest(terms[0], node_probabilities)
             if advance(local, total, tol, out, row, distance, work, state, width):
                 break
-        if state[ON_HERE] > 0.0:
+        if state.on_point > 0.0:
             # A realization is copied to the bit.
             for f in range(d):
-                medians[node, f] = points[first + int(state[NEAREST]), f]
+                medians[node, f] = points[first + state.nearest, f]
         else:
             _add_local(points, base, columns, n_columns, work, HERE, medians[node])
-        spreads[node] = state[COST_HERE] / total
-        lower[node] = claimed(state[LOWER] / total, n)
+        spreads[node] = state.cost / total
+        lower[node] = rounded_down(state.lower / total, n)
         if _is_far(medians[node], spreads[node]):
             spreads[node] = expected_distance(points, probabilities, offsets, node, medians, node) / total
 
@@ -156,7 +154,7 @@ def _workspace(points):
     d, width = points.shape[1], padded(points.shape[1])
     return (
         np.empty(d, np.uint64), np.empty(d, points.dtype), np.empty((N_ROWS, width)), np.empty(width + N_SCALARS),
-        np.empty(N_STATE), np.zeros((ROOM, width)), np.empty((2, ROOM + 3)),
+        np.empty(1, STATE), np.zeros((ROOM, width)), np.empty((2, ROOM + 3)),
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Bounds on the cost of a cluster by where its center is."""
+"""Lower bounds of the cost of a cluster, as a function of its center."""
 
 import numpy as np
 
@@ -9,19 +9,19 @@ BLOCK = 64
 
 
 @kernel
-def cost_model(points, probabilities, offsets, weights, place, radius, start, stop):
-    """Sums that bound from below what nodes start:stop cost at distance ``radius`` from a place z.
+def cost_model(points, probabilities, offsets, weights, base, radius, start, stop):
+    """Sums for lower bounds of what nodes start:stop cost with a center at distance ``radius`` from a base point z.
 
     For |y - z| = r, a = |x - z|, s = sqrt(a^2 + r^2) and t = (x - z)(y - z):
     |x - y| = sqrt(s^2 - 2 t) >= s - t / s - c t^2 with c = 2 / (s (s + |a - r|)^2), which is the best such c, because
     |t| <= a r and the bound is tight at t = a r. All three terms sum up over realizations: a number, a vector and a
     matrix.
 
-    IN   weights (n,), place (d,) float64, radius > 0
+    IN   weights (n,), base (d,) float64, radius > 0
     RETURN totals (4,): weight, cost at z, sum of s, sum of 1 / s; slope (d,); matrices (n_blocks, BLOCK, BLOCK), lower
          triangles, of the products of features within each block
     """
-    d = place.shape[0]
+    d = base.shape[0]
     totals, slope = np.zeros(4), np.zeros(d)
     matrices = np.zeros((-(-d // BLOCK), BLOCK, BLOCK))
     x = np.empty(d)
@@ -32,7 +32,7 @@ def cost_model(points, probabilities, offsets, weights, place, radius, start, st
                 continue
             squared = 0.0
             for f in range(d):
-                x[f] = np.float64(points[r, f]) - place[f]
+                x[f] = np.float64(points[r, f]) - base[f]
                 squared += x[f] * x[f]
             a = np.sqrt(squared)
             s = np.sqrt(squared + radius * radius)
@@ -59,21 +59,21 @@ def _add_products(x, matrix):
 
 
 @kernel
-def lower_bounds(medians, place, radius, totals, slope, matrices, out, start, stop):
+def lower_bounds(medians, base, radius, totals, slope, matrices, out, start, stop):
     """Lower bounds of the cost of all nodes with the median of each of nodes start:stop as the center.
 
-    Nearer to the place than ``radius`` none is known. Beyond it, the cost is convex along the ray from the place, so it
-    grows at least as between the place and the sphere. In several blocks, the root mean square of a sum is at most the
+    Nearer to the base point than ``radius`` no bound is known. Beyond it, the cost is convex along the ray from there,
+    so it grows at least as fast as inside the sphere. In several blocks, the root mean square of a sum is at most the
     sum of those of its parts.
 
     OUT  out (n,), start:stop overwritten
     """
-    d = place.shape[0]
+    d = base.shape[0]
     y = np.empty(d)
     for i in range(start, stop):
         squared, rise = 0.0, 0.0
         for f in range(d):
-            y[f] = np.float64(medians[i, f]) - place[f]
+            y[f] = np.float64(medians[i, f]) - base[f]
             squared += y[f] * y[f]
             rise += slope[f] * y[f]
         r = np.sqrt(squared)

@@ -33,7 +33,7 @@ def sampled_medians(points, probabilities, cumulative, offsets, chosen, uniforms
     """
     n_spanning, n_judging, n_repetitions = counts
     d, n_drawn = points.shape[1], uniforms.shape[1]
-    rows, candidate, following = np.empty(n_drawn, np.int64), np.empty((1, d)), np.empty(d)
+    rows, candidate, pull = np.empty(n_drawn, np.int64), np.empty((1, d)), np.empty(d)
     n_each, n_subsets = n_spanning + n_judging, 1 << min(n_spanning, N_SUBSETS)
     n_last = n_drawn - n_each * n_repetitions
     equal, best = np.ones(max(n_each, n_last)), np.empty((n_repetitions, d))
@@ -43,16 +43,16 @@ def sampled_medians(points, probabilities, cumulative, offsets, chosen, uniforms
             rows[j] = first + np.searchsorted(cumulative[first:last], uniforms[i, j] * cumulative[last - 1], "right")
             rows[j] = min(rows[j], last - 1)
         for repetition in range(n_repetitions):
-            some = rows[repetition * n_each : (repetition + 1) * n_each]
+            drawn = rows[repetition * n_each : (repetition + 1) * n_each]
             lowest = np.inf
             for subset in range(1, n_subsets + 1):
                 if subset < n_subsets:
-                    _mean_of_subset(points, some[:n_spanning], subset, candidate)
+                    _mean_of_subset(points, drawn[:n_spanning], subset, candidate)
                 elif n_spanning > N_SUBSETS:
-                    median_of_some(points, some, equal, n_spanning, candidate, following)
+                    median_of_some(points, drawn, equal, n_spanning, candidate, pull)
                 else:
                     continue
-                cost = cost_of_some(points, some[n_spanning:], equal, n_judging, candidate, 0)
+                cost = cost_of_some(points, drawn[n_spanning:], equal, n_judging, candidate, 0)
                 if cost < lowest:
                     lowest = cost
                     for f in range(d):
@@ -98,23 +98,24 @@ def _mean_of_subset(points, rows, subset, candidate):
 
 
 @part
-def median_of_some(points, rows, weights, n, middle, following):
+def median_of_some(points, rows, weights, n, middle, pull):
     """A few Weiszfeld steps from the mean of the first ``n`` of ``rows``; or the heaviest, if it is the median.
 
-    OUT  middle (1, d), following (d,) overwritten
+    OUT  middle (1, d), pull (d,) overwritten
     """
     d = points.shape[1]
     for f in range(d):
         middle[0, f] = np.float64(points[rows[0], f])
     for step in range(N_STEPS):
-        pull, here = _pull_of_some(points, rows, weights, n, middle, following, step == 0)
-        if pull > 0.0:
-            factor = (RELAXATION if step > 0 else 1.0) / pull
-            if here > 0.0:
-                # Vardi and Zhang: mass on the middle holds it there.
-                factor *= max(0.0, 1.0 - here / length(following))
+        reciprocal, on_point = _pull_of_some(points, rows, weights, n, middle, pull, step == 0)
+        if reciprocal > 0.0:
+            # ``weiszfeld_factor``, written out: as a call it is compiled to another rounding, and nodes are thinned to
+            # other bits.
+            factor = (RELAXATION if step > 0 else 1.0) / reciprocal
+            if on_point > 0.0:
+                factor *= max(0.0, 1.0 - on_point / length(pull))
             for f in range(d):
-                middle[0, f] += factor * following[f]
+                middle[0, f] += factor * pull[f]
     heaviest, heavy, run, total = 0, 0.0, 0.0, 0.0
     for j in range(n):
         # Repeated draws of one realization are adjacent.
@@ -123,33 +124,33 @@ def median_of_some(points, rows, weights, n, middle, following):
         if run > heavy:
             heaviest, heavy = j, run
     if heavy > HEAVY * total:
-        _, here = _pull_of_some(points, rows, weights, n, points[rows[heaviest] : rows[heaviest] + 1], following, False)
-        if length(following) <= here:
+        _, on_point = _pull_of_some(points, rows, weights, n, points[rows[heaviest] : rows[heaviest] + 1], pull, False)
+        if length(pull) <= on_point:
             for f in range(d):
                 middle[0, f] = np.float64(points[rows[heaviest], f])
 
 
 @part
-def _pull_of_some(points, rows, weights, n, center, following, to_the_mean):
+def _pull_of_some(points, rows, weights, n, center, pull, to_the_mean):
     """Sum of the weighted unit vectors from a center to realizations, or, ``to_the_mean``, of the vectors themselves.
 
-    OUT  following (d,)
+    OUT  pull (d,)
     RETURN the sum of the factors of the vectors, the weight that lies on the center
     """
-    pull, here = 0.0, 0.0
-    for f in range(following.shape[0]):
-        following[f] = 0.0
+    reciprocal, on_point = 0.0, 0.0
+    for f in range(pull.shape[0]):
+        pull[f] = 0.0
     for j in range(n):
         share = weights[j]
         if not to_the_mean:
             radius = np.sqrt(squared_distance(points, rows[j], center, 0))
             share = weights[j] / radius if radius > 0.0 else 0.0
-            here += weights[j] if radius == 0.0 else 0.0
-        pull += share
-        for f in range(following.shape[0]):
+            on_point += weights[j] if radius == 0.0 else 0.0
+        reciprocal += share
+        for f in range(pull.shape[0]):
             # Relative to the center, so that a shift of the data changes nothing.
-            following[f] += share * (np.float64(points[rows[j], f]) - np.float64(center[0, f]))
-    return pull, here
+            pull[f] += share * (np.float64(points[rows[j], f]) - np.float64(center[0, f]))
+    return reciprocal, on_point
 
 
 @part

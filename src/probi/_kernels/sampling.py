@@ -1,4 +1,4 @@
-"""Samples of rows: distinct ones by mass for a tree, and the coreset, by importance and along the tree's order."""
+"""Samples: rows by mass for a tree, a coreset by importance, realizations that stand for others; keyed uniforms."""
 
 import numpy as np
 
@@ -84,15 +84,15 @@ def choose(leaves, cell_of, mass, masses, costs, distances, size, offset, scores
          scores (n,): overwritten
     RETURN how many are chosen
     """
-    whole, n_cells = 0.0, masses.shape[0]
+    total_cost, n_cells = 0.0, masses.shape[0]
     cells = np.zeros((5, n_cells))
     by_mass, by_cost, certain, rest, picked = cells[0], cells[1], cells[2], cells[3], cells[4]
     for c in range(n_cells):
-        whole += costs[c]
+        total_cost += costs[c]
     for c in range(n_cells):
         by_mass[c] = 1.0 / (n_cells * masses[c])
         # A cell without cost (all rows at one point) has none to share.
-        by_cost[c] = 1.0 / whole + 1.0 / (n_cells * costs[c]) if costs[c] > LEAST_COST else 0.0
+        by_cost[c] = 1.0 / total_cost + 1.0 / (n_cells * costs[c]) if costs[c] > LEAST_COST else 0.0
     for row in range(mass.shape[0]):
         cell = np.uint64(cell_of[np.uint64(leaves[row])])
         scores[row] = mass[row] * (by_mass[cell] + by_cost[cell] * distances[row])
@@ -154,3 +154,114 @@ def _certain_and_picked(leaves, n_leaves, scores, limit, total, n_picks, offset,
         chosen[n], factors[n] = row, 1.0 / (probability * score) if is_picked else 0.0
         n += is_certain or is_picked
     return n
+
+
+@part
+def draw_pairs(order, masses, radii, n_groups, spread, total, uniforms, draw, held, rows, weights):
+    """Draw at most two items from each of some groups of equal importance, which is mass times (radius + spread).
+
+    Groups are cut along the order, through an item if necessary. Items join a group one by one, and whenever it holds
+    three, one of them leaves (``_leave``): that is unbiased, and each group keeps its mass and its cost, which is mass
+    times radius.
+
+    For any center, the distance of an item to it differs from that of the middle by at most its radius. So a group's
+    share of the expected distance differs from that of its mass at the middle by at most its cost, whose square bounds
+    the variance. Costs sum to total * spread, and none is above twice that over ``n_groups``.
+
+    IN   order (n,), masses, radii: of the items that it indexes; uniforms, from ``draw`` on; held (3, 3): workspace
+    OUT  rows, weights (>= 2 n_groups,): items drawn, in order, and their masses
+    RETURN their number, a bound of the variance of the expected distance to any center
+    """
+    n, n_held, group, filled, cost, variance = 0, 0, 1, 0.0, 0.0, 0.0
+    for j in range(order.shape[0]):
+        mass, radius = np.float64(masses[order[j]]), radii[order[j]]
+        while mass > 0.0:
+            # Fill the group up to its end; the last one takes the rest.
+            group_end = 2.0 * total * spread * group / n_groups
+            fits, full = mass, False
+            if group < n_groups and filled + mass * (radius + spread) > group_end:
+                fits, full = min(mass, max(0.0, group_end - filled) / (radius + spread)), True
+            filled += fits * (radius + spread)
+            cost += fits * radius
+            mass -= fits
+            if fits > 0.0:
+                n_held = _join(held, n_held, fits, radius, j)
+            if n_held == 3:
+                n_held = _leave(held, uniforms[draw])
+                draw += 1
+            if full:
+                n = _emit(order, held, n_held, rows, weights, n)
+                variance += cost * cost
+                group, n_held, cost = group + 1, 0, 0.0
+    return _emit(order, held, n_held, rows, weights, n), variance + cost * cost
+
+
+@part
+def _join(held, n, mass, radius, at):
+    """Insert an item among up to two others, by its radius; return their number.
+
+    INOUT held (3, 3): mass, radius and position in the order of each
+    """
+    slot = n
+    while slot > 0 and held[slot - 1, 1] > radius:
+        for column in range(3):
+            held[slot, column] = held[slot - 1, column]
+        slot -= 1
+    held[slot, 0], held[slot, 1], held[slot, 2] = mass, radius, at
+    return n + 1
+
+
+@part
+def _leave(held, uniform):
+    """Remove one of three items, keeping the expected mass of each, and their total mass and cost.
+
+    The one with the middle radius gives its mass to the two others, in the shares that keep the cost, or takes from
+    them in the same shares until one has none left; with the probabilities that leave no bias. (The cube method of
+    Deville and Tille, 2004, with two balancing variables.) Return the number left.
+    """
+    low, middle, high = held[0, 0], held[1, 0], held[2, 0]
+    width = held[2, 1] - held[0, 1]
+    share = (held[2, 1] - held[1, 1]) / width if width > 0.0 else 0.5
+    low_first = low * (1.0 - share) < high * share
+    step = low / share if low_first else high / (1.0 - share)
+    if uniform * (middle + step) < step:
+        held[0, 0] = low + share * middle
+        held[1, 0], held[1, 1], held[1, 2] = high + (1.0 - share) * middle, held[2, 1], held[2, 2]
+    elif low_first:
+        held[0, 0], held[0, 1], held[0, 2] = middle + step, held[1, 1], held[1, 2]
+        held[1, 0], held[1, 1], held[1, 2] = high - (1.0 - share) * step, held[2, 1], held[2, 2]
+    else:
+        held[0, 0], held[1, 0] = low - share * step, middle + step
+    return 2
+
+
+@part
+def _emit(order, held, n_held, rows, weights, n):
+    """Write the items of a group, in order; merge one that it shares with the group before. Return their number."""
+    swapped = n_held == 2 and held[0, 2] > held[1, 2]
+    for h in range(n_held):
+        at = 1 - h if swapped else h
+        row = order[np.int64(held[at, 2])]
+        if n > 0 and rows[n - 1] == row:
+            weights[n - 1] += held[at, 0]
+        elif held[at, 0] > 0.0:  # not emptied together with another
+            rows[n], weights[n] = row, held[at, 0]
+            n += 1
+    return n
+
+
+@kernel
+def keyed_uniforms(key, numbers, firsts, offsets, out, start, stop):
+    """Random numbers in [0, 1) for each draw of each of numbers[start:stop] under a key: SplitMix64 of all three.
+
+    IN   numbers (n,) uint64, firsts (n,): first draw of each; offsets (n + 1,): where its draws begin
+    OUT  out (offsets[stop] - offsets[start],)
+    """
+    for i in range(start, stop):
+        number = key ^ (numbers[i] * np.uint64(0x9E3779B97F4A7C15))
+        for j in range(offsets[i + 1] - offsets[i]):
+            x = number + np.uint64(firsts[i] + j + 1) * np.uint64(0xD1342543DE82EF95)
+            x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            x = x ^ (x >> np.uint64(31))
+            out[offsets[i] - offsets[start] + j] = np.float64(x >> np.uint64(11)) * 2.0**-53

@@ -133,14 +133,14 @@ def _survey(rows, mass, sums, squares, start, stop, step):
             difference = np.float64(row[f]) - np.float64(first[f])
             sums[f] += weight * difference
             squares[f] += weight * difference * difference
-    widest, whole = 0, 0.0
+    widest, total_squares = 0, 0.0
     for f in range(d):
         squares[f] = max(0.0, squares[f] - sums[f] * sums[f] / total)
         sums[f] = np.float64(first[f]) + sums[f] / total
-        whole += squares[f]
+        total_squares += squares[f]
         if squares[f] > squares[widest]:
             widest = f
-    return np.sqrt(total * whole), widest
+    return np.sqrt(total * total_squares), widest
 
 
 @part

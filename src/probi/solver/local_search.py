@@ -238,12 +238,12 @@ class LocalSearch:
         self._look()
         losses = np.bincount(self._labels, self._mass * (self._second - self._nearest), minlength=k)
         members, starts = kernels.by_cluster(self._labels, k)
-        gone = kernels.remove_cheapest(
+        removed = kernels.remove_cheapest(
             self._rows, self._mass, n, members, starts, self.centers, self._lists, losses, self._labels, self._nearest,
             self._second,
         )  # fmt: skip
-        self._labels = (np.cumsum(~gone, dtype=np.int32) - np.int32(1))[self._labels]
-        self.centers = self.centers[~gone]
+        self._labels = (np.cumsum(~removed, dtype=np.int32) - np.int32(1))[self._labels]
+        self.centers = self.centers[~removed]
         self._renew()
 
     def _excess(self) -> Floats:

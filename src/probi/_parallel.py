@@ -160,10 +160,10 @@ class _SharedWork(ABC):
             self._changed.wait_for(lambda: not self._running)
         if self._errors:
             raise self._errors[0]
-        return self._hand_over()
+        return self._take_result()
 
     @abstractmethod
-    def _hand_over(self) -> Any:
+    def _take_result(self) -> Any:
         """Return the result, and forget all else: a helper that starts late must not keep data alive."""
 
 
@@ -187,7 +187,7 @@ class _Job(_SharedWork):
             index = self._waiting.popleft()
             return index
 
-    def _hand_over(self) -> list[Any]:
+    def _take_result(self) -> list[Any]:
         results, self._results, self._arguments = self._results, [], ()
         return results
 
@@ -257,7 +257,7 @@ class _Graph(_SharedWork):
         self._n_uses[number] -= 1
         return self._results[number] if self._n_uses[number] else self._results.pop(number)
 
-    def _hand_over(self) -> Any:
+    def _take_result(self) -> Any:
         result = self._results.pop(len(self._tasks) - 1)
         self._tasks = ()
         return result
@@ -341,7 +341,7 @@ class Lock:
 def _start_helpers(work: Callable[[], None], n: int) -> None:
     """Let ``n`` threads call a function when they are free; threads are started up to the largest number asked for.
 
-    Of Python's pools and threads, some locks may stay acquired after an interrupt; queues and plain threads have none.
+    An interrupt may leave the locks of Python's pools and threads acquired; queues and plain threads have none.
     """
     global _n_started
     # No more threads, or the interpreter is shutting down: the calling thread does the rest.

@@ -513,8 +513,8 @@ class PROBI(_KMedian):
         """Move centers that were found on a coreset by a few rounds on all nodes; the paper labels the nodes only."""
         centers, assignment, n_coreset = estimate.centers, None, int(estimate.clusters.count.sum())
         if self.summary_._solver_preset == "default" and n_coreset < len(nodes):
-            found = refine(Problem.of(nodes), centers, min(MAX_ROUNDS, self.max_iter or MAX_ROUNDS), self.tol)
-            centers, assignment = found.centers, found.assignment
+            refined = refine(Problem.of(nodes), centers, min(MAX_ROUNDS, self.max_iter or MAX_ROUNDS), self.tol)
+            centers, assignment = refined.centers, refined.assignment
         return make_result(nodes, centers, estimate.n_iter, self.init is not None, assignment)
 
     def partial_fit(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> Self:

@@ -358,16 +358,16 @@ def test_blocks_cover_all_end_at_chunks_and_have_bounded_size(dims, per_node, sc
         patch.setattr(fields, "BLOCK_BYTES", 16 << scale)
         patch.setattr(fields, "MAX_BLOCK_BYTES", 64 << scale)
         patch.setattr(fields._notes, "warn", lambda *args: None)
-        borders = fields._borders(shape, chunks, per_node)
-    for size, dim in zip(shape, borders, strict=True):
+        edges = fields._edges(shape, chunks, per_node)
+    for size, dim in zip(shape, edges, strict=True):
         assert dim[0] == 0
         assert dim[-1] == size
         assert dim == sorted(set(dim))
-    largest = math.prod(max(b - a for a, b in itertools.pairwise(dim)) for dim in borders) * per_node
+    largest = math.prod(max(b - a for a, b in itertools.pairwise(dim)) for dim in edges) * per_node
     assert largest <= max(64 << scale, per_node)
     one_chunk = per_node * math.prod(map(min, chunks, shape))
     if one_chunk <= 64 << scale:
-        for chunk, dim in zip(chunks, borders, strict=True):
+        for chunk, dim in zip(chunks, edges, strict=True):
             assert all(border % chunk == 0 for border in dim[:-1])
 
 

@@ -15,7 +15,7 @@ from probi import choosing
 from probi.medians import SPREAD_TOL, certified_medians
 from probi.objective import excess, trimmed_cost
 from probi.solver.options import SolveOptions
-from probi.solver.trimmed import _Centers, threshold, trimmed_excess
+from probi.solver.trimmed import _RemainingCenters, threshold, trimmed_excess
 
 CENTERS = np.array([[0.0, 0.0], [12.0, 0.0], [0.0, 12.0], [12.0, 12.0], [24.0, 6.0]])
 
@@ -202,7 +202,7 @@ def test_what_a_center_is_worth_is_the_cost_without_it(data, parameters):
     nodes, centers = build(some), np.unique(np.array(centers), axis=0)
     assume(len(centers) > 2)
     options = SolveOptions(1, **parameters)
-    some_centers = _Centers(nodes, centers, options)
+    some_centers = _RemainingCenters(nodes, centers, options)
     for removed in (0, 1):
         # After the first removal, what is known of the nearest centers has been brought up to date.
         remaining = some_centers.remaining

@@ -143,8 +143,8 @@ def assign(
     Returns
     -------
     DataFrame
-        One row per node: its id if it has one, its cluster, and how sure that is: the columns of
-        ``assignment.parquet``. For files also its first row.
+        One row per node: its first row (files), its id if it has one, its cluster, and how sure that is: the columns of
+        ``assignment.parquet``.
 
     Examples
     --------

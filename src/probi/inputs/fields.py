@@ -30,10 +30,10 @@ COS_LATITUDE = "cos_latitude"
 
 
 class Block(NamedTuple):
-    """Some nodes: their places along each dimension of the nodes, and the arrays of those that have a realization."""
+    """Some nodes: their positions along each dimension of the nodes, and the arrays of those with a realization."""
 
     slices: dict[str, slice]
-    present: Mask  # of all nodes at these places, in C order
+    present: Mask  # of all nodes at these positions, in C order
     points: Array
     probabilities: Array | None
     offsets: Array
@@ -47,7 +47,7 @@ class Block(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """Features of one variable: a column for each place along its own dimensions."""
+    """Features of one variable: a column for each position along its own dimensions."""
 
     name: str
     dims: tuple[str, ...]
@@ -106,7 +106,7 @@ class Field:
 
     @property
     def n_nodes(self) -> int:
-        """Places of nodes, also of those without any realization."""
+        """Number of nodes, including those without any realization."""
         return math.prod(self.shape)
 
     @property
@@ -174,13 +174,13 @@ class Field:
 
         With ``in_order`` nodes are in C order of their dimensions, else in the order of the chunks.
         """
-        some = False
+        any_present = False
         for slices in self.boxes(in_order):
             block = self.read(slices)
             if block.present.any():
-                some = True
+                any_present = True
                 yield block
-        if not some:
+        if not any_present:
             raise InputError("All values are NaN: no node has a realization.")
 
     def boxes(self, in_order: bool = False) -> list[dict[str, slice]]:
@@ -188,10 +188,10 @@ class Field:
         per_node = self.n_realizations * self.n_columns * self.dtype.itemsize
         if in_order:
             per_row, chunks = per_node * math.prod(self.shape[1:]), self._chunks()
-            borders = _borders(self.shape[:1], chunks[:1], per_row) + [[0, size] for size in self.shape[1:]]
+            edges = _edges(self.shape[:1], chunks[:1], per_row) + [[0, size] for size in self.shape[1:]]
         else:
-            borders = _borders(self.shape, self._chunks(), per_node)
-        ranges = [list(itertools.pairwise(dim)) for dim in borders]
+            edges = _edges(self.shape, self._chunks(), per_node)
+        ranges = [list(itertools.pairwise(dim)) for dim in edges]
         return [
             {name: slice(*range_) for name, range_ in zip(self.roles.node, box, strict=True)}
             for box in itertools.product(*ranges)
@@ -216,10 +216,10 @@ class Field:
         if not np.isnan(values.max()):  # also propagates NaN, without an array of its own
             self._keep(np.ones(d, np.bool_))
             return Block(slices, present, values.reshape(n * m, d), None, np.arange(n + 1) * m, weights, ids)
-        gone = self._find_missing(values, slices)
-        present = np.asarray(~gone.all(axis=1))
-        counts = (~gone).sum(axis=1)[present]
-        points = values[~gone][:, self._kept]  # realizations in order, of present nodes alone
+        missing = self._find_missing(values, slices)
+        present = np.asarray(~missing.all(axis=1))
+        counts = (~missing).sum(axis=1)[present]
+        points = values[~missing][:, self._kept]  # realizations in order, of present nodes alone
         return Block(
             slices,
             present,
@@ -237,9 +237,9 @@ class Field:
         out = None
         for part in self.columns:
             variable = loaded[part.name]
-            lacking = {name: loaded.sizes[name] for name in self.roles.realization if name not in variable.dims}
-            if lacking:  # the same for all realizations
-                variable = variable.expand_dims(lacking)
+            absent = {name: loaded.sizes[name] for name in self.roles.realization if name not in variable.dims}
+            if absent:  # the same for all realizations
+                variable = variable.expand_dims(absent)
             order = (*self.roles.node, *self.roles.realization, *part.dims)
             values = variable.transpose(*order).to_numpy().reshape(n, m, part.stop - part.start)
             if len(self.columns) == 1:
@@ -255,12 +255,12 @@ class Field:
     def _find_missing(self, values: Array, slices: dict[str, slice]) -> Mask:
         """Which realizations are missing, (n, m); features without any value at all are left out, here and later."""
         nan = np.isnan(values)
-        gone = np.asarray(nan.all(axis=2))
-        if gone.all():
-            return gone
+        missing = np.asarray(nan.all(axis=2))
+        if missing.all():
+            return missing
         self._keep(np.asarray(~nan.all(axis=(0, 1))))
         partly = np.asarray(nan[:, :, self._kept].any(axis=2))
-        wrong = np.argwhere(partly & ~gone)
+        wrong = np.argwhere(partly & ~missing)
         if len(wrong) and self.missing == "error":
             node, realization = wrong[0]
             raise InputError(
@@ -301,18 +301,18 @@ class Field:
     def _node_weights(self, slices: dict[str, slice]) -> Array | None:
         if self._weights is None:
             return None
-        some = self._weights.isel({name: slices[name] for name in self._weights.dims})
-        sizes = {name: slices[name].stop - slices[name].start for name in self.roles.node if name not in some.dims}
-        values: Array = some.expand_dims(sizes).transpose(*self.roles.node).to_numpy()
+        selected = self._weights.isel({name: slices[name] for name in self._weights.dims})
+        sizes = {name: slices[name].stop - slices[name].start for name in self.roles.node if name not in selected.dims}
+        values: Array = selected.expand_dims(sizes).transpose(*self.roles.node).to_numpy()
         return values.reshape(-1)
 
     def _name(self, slices: dict[str, slice], node: int) -> str:
         """Coordinates of a node in a box, for messages."""
         sizes = [slices[name].stop - slices[name].start for name in self.roles.node]
-        places = np.unravel_index(node, sizes)
+        positions = np.unravel_index(node, sizes)
         return ", ".join(
-            f"{name}={self._coordinates[name][slices[name].start + place]}"
-            for name, place in zip(self.roles.node, places, strict=True)
+            f"{name}={self._coordinates[name][slices[name].start + position]}"
+            for name, position in zip(self.roles.node, positions, strict=True)
         )
 
     # -- back -------------------------------------------------------------------------------------------------------
@@ -322,12 +322,12 @@ class Field:
 
         What is NaN everywhere in the data is NaN in the centers.
         """
-        whole = np.full((len(centers), self.n_columns), np.nan)
-        whole[:, self.kept] = centers
+        columns = np.full((len(centers), self.n_columns), np.nan)
+        columns[:, self.kept] = centers
         if self._factors is not None:
-            whole /= self._factors
+            columns /= self._factors
         return {
-            part.name: (part.dims, whole[:, part.start : part.stop].reshape(len(centers), *part.shape))
+            part.name: (part.dims, columns[:, part.start : part.stop].reshape(len(centers), *part.shape))
             for part in self.columns
         }
 
@@ -346,10 +346,10 @@ def check_scale(names: Sequence[str], units: Sequence[Any], scale: Mapping[str, 
     if scale is None:
         given = {str(unit) for unit in units if unit is not None}
         if len(given) > 1:
-            said = ", ".join(f"{name} ({unit or 'no unit'})" for name, unit in zip(names, units, strict=True))
+            listed = ", ".join(f"{name} ({unit or 'no unit'})" for name, unit in zip(names, units, strict=True))
             example = ", ".join(f"{name!r}: ..." for name in names)
             raise InputError(
-                f"Features have different units: {said}. Write scale={{{example}}} with a difference of each that "
+                f"Features have different units: {listed}. Write scale={{{example}}} with a difference of each that "
                 "counts as much as one of the others, or select features of one unit."
             )
         return None
@@ -378,8 +378,8 @@ def _dtype(dataset: Any) -> np.dtype[Any]:
     return np.dtype(np.float32 if small else np.float64)
 
 
-def _borders(shape: Sequence[int], chunks: Sequence[int], per_node: int) -> list[list[int]]:
-    """Borders of blocks along each dimension: at chunks, several in a block, or within one that is too large."""
+def _edges(shape: Sequence[int], chunks: Sequence[int], per_node: int) -> list[list[int]]:
+    """Edges of blocks along each dimension: at chunks, several in a block, or within one that is too large."""
     steps = [min(chunk, size) for chunk, size in zip(chunks, shape, strict=True)]
     n_bytes = per_node * math.prod(steps)
     if n_bytes > MAX_BLOCK_BYTES:
@@ -420,11 +420,11 @@ def earth_coordinate(dataset: Any, kind: str) -> Any:
 
 def _coordinates(dataset: Any, node: tuple[str, ...]) -> dict[str, Array]:
     """Coordinate of each dimension of the nodes, as ids; positions where there is none."""
-    found = {}
+    ids = {}
     for name in node:
         index = dataset.indexes.get(name)
         if index is None:
-            found[name] = np.arange(dataset.sizes[name])
+            ids[name] = np.arange(dataset.sizes[name])
             continue
         if not index.is_unique:
             twice = index[index.duplicated()][0]
@@ -439,8 +439,8 @@ def _coordinates(dataset: Any, node: tuple[str, ...]) -> dict[str, Array]:
                 f"obj.sortby({name!r}) first.",
                 InputWarning,
             )
-        found[name] = _as_ids(index)
-    return found
+        ids[name] = _as_ids(index)
+    return ids
 
 
 def _as_ids(index: Any) -> Array:

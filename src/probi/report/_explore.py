@@ -193,8 +193,8 @@ class Profiles:
             bottoms = np.concatenate([[0.0], tops[:-1]])
             for side, share in enumerate((0.25, 0.75)):
                 targets = bottoms + share * (tops - bottoms) * (1 - 1e-12)
-                found = np.minimum(np.searchsorted(sums, targets), np.maximum(ends - 1, 0))
-                values = self.scene.values[by_cluster[found], j] if len(by_cluster) else np.nan
+                rows = np.minimum(np.searchsorted(sums, targets), np.maximum(ends - 1, 0))
+                values = self.scene.values[by_cluster[rows], j] if len(by_cluster) else np.nan
                 out[:, side, j] = np.where(tops > bottoms, values, np.nan)
         return numbers(self.scene.standardized(out)[:, :, self.features].reshape(n_clusters, -1))
 

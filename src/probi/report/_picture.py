@@ -301,7 +301,7 @@ def _style_axis(axes: "Axes", which: Any, axis: Axis) -> None:
         which.set_ticks([value for value, _ in axis.ticks], [label for _, label in axis.ticks], **PLAIN)
     if axis.is_turned:
         for text in which.get_ticklabels():
-            # Anchored to their ticks in any font: that of a browser is not the one with_unit here.
+            # Anchored to their ticks in any font: a browser may use another one than is measured here.
             text.set(rotation=90, rotation_mode="anchor", ha="right", va="center")
             text.set_fontsize(TEXT if len(axis.ticks or ()) <= 24 else 6.5)
     if axis.is_turned or not axis.has_line:

@@ -388,11 +388,11 @@ def cluster_columns(result: Result, scene: Scene, counts: Array | None, unit: st
 
 def _named_representatives(result: Result) -> list[Column]:
     """The column with the ids of representatives, if nodes have ids; a result made by hand has none."""
-    found = getattr(result, "representatives", None)
-    if found is None or found.ids is None:
+    chosen = getattr(result, "representatives", None)
+    if chosen is None or chosen.ids is None:
         return []
-    names = [short(clean(name), MAX_ID) for name in found.names]
-    return [Column(REPRESENTATIVE, "id of a node", list(map(Cell, names, map(float, found.index))))]
+    names = [short(clean(name), MAX_ID) for name in chosen.names]
+    return [Column(REPRESENTATIVE, "id of a node", list(map(Cell, names, map(float, chosen.index))))]
 
 
 def traits(scene: Scene, coordinates: Array) -> list[list[tuple[str, str, float]]]:

@@ -463,7 +463,7 @@ def plot_profiles(
 ) -> Figure:
     """Draw each center feature by feature, with bars for the middle half of its cluster's realizations.
 
-    Features are with_unit in standard deviations from their overall median, so that they share one scale. Only the 60
+    Features are measured in standard deviations from their overall median, so that they share one scale. Only the 60
     features in which the centers differ most and the 24 largest clusters are drawn.
 
     Parameters

@@ -280,8 +280,8 @@ def _solve_nodes(nodes: Nodes, options: SolveOptions, effort: Effort) -> Result:
     n_init = options.n_init or (chosen.n_init if options.n_clusters < MANY else 1)
     n_init = 1 if init is not None else n_init
     start = Start(options.n_clusters, n_init, init, options.max_iter or chosen.max_iter, options.tol)
-    found = chosen.run(nodes, start, effort, generator(options.random_state), options.progress)
-    return make_result(nodes, found.centers, found.n_rounds, init is not None, found.assignment)
+    best = chosen.run(nodes, start, effort, generator(options.random_state), options.progress)
+    return make_result(nodes, best.centers, best.n_rounds, init is not None, best.assignment)
 
 
 class Start(NamedTuple):
@@ -300,18 +300,18 @@ def _solve(nodes: Nodes, parameters: Start, effort: Effort, rng: np.random.Gener
     n_clusters, _, init, max_iter, tol = parameters
     on_round = progress.rounds("nodes")
     if init is not None:
-        found = refine(problem, init, max_iter, tol, on_round)
+        best = refine(problem, init, max_iter, tol, on_round)
     else:
         lifted = problem.lifted()
         search = _search_locally if n_clusters >= MANY and not is_small(lifted, n_clusters) else _search
-        found, others = search(lifted, parameters, effort, rng, progress)
-        if not nodes.is_certain or found.n_rounds == 0:
-            centers = [found.centers, *others]
-            found = best_on_nodes(problem, centers[: None if _is_tiny(nodes) else 1], max_iter, tol, on_round)
+        best, others = search(lifted, parameters, effort, rng, progress)
+        if not nodes.is_certain or best.n_rounds == 0:
+            centers = [best.centers, *others]
+            best = best_on_nodes(problem, centers[: None if _is_tiny(nodes) else 1], max_iter, tol, on_round)
         if not nodes.is_certain:
-            found = _from_realizations(problem, found, parameters, effort, rng, on_round)
-    progress.finish("nodes", 1, 1, found.n_rounds, found.cost)
-    return found
+            best = _from_realizations(problem, best, parameters, effort, rng, on_round)
+    progress.finish("nodes", 1, 1, best.n_rounds, best.cost)
+    return best
 
 
 def _search(
@@ -329,8 +329,8 @@ def _search(
         on_rounds = [progress.rounds("start", i + 1, n_init) for i in numbers]
         for on_round in on_rounds:
             on_round(0, np.inf)
-        found = search.descend(search.seeds(len(numbers), n_clusters, rng), max_iter, START_TOL, on_rounds)
-        for i, centers, cost, n_rounds in zip(numbers, *found, strict=True):
+        descent = search.descend(search.seeds(len(numbers), n_clusters, rng), max_iter, START_TOL, on_rounds)
+        for i, centers, cost, n_rounds in zip(numbers, *descent, strict=True):
             tried.append(Candidate(float(cost), i, centers, int(n_rounds)))
             progress.finish("start", i + 1, n_init, int(n_rounds), float(cost))
     better: list[Candidate] = []
@@ -400,16 +400,16 @@ def _from_realizations(
     if _is_tiny(problem.nodes) and not are_near_medians(problem, rng):
         seeds = [int(rng.integers(2**63)) for _ in range(n_init)]
         starts = [seed_as_in_paper(problem.nodes, n_clusters, np.random.default_rng(seed)) for seed in seeds]
-        found = best_on_nodes(problem, starts, max_iter, tol, on_round, known.cost)
-        best = min(best, found, key=lambda candidate: candidate.cost)
+        other = best_on_nodes(problem, starts, max_iter, tol, on_round, known.cost)
+        best = min(best, other, key=lambda candidate: candidate.cost)
     sampled = problem.every(len(problem.nodes) // (NODES_FOR_GATE * n_clusters))
     for nodes in (sampled, problem)[sampled is problem :]:
         search = NodeSwaps(nodes, best.centers, rng, effort.min_gain)
         if not search.gains_at_once():
             return best
     search.run(effort.patience, on_round)
-    found = best_on_nodes(problem, [search.centers], max_iter, tol, on_round)
-    return min(best, found, key=lambda candidate: candidate.cost)
+    swapped = best_on_nodes(problem, [search.centers], max_iter, tol, on_round)
+    return min(best, swapped, key=lambda candidate: candidate.cost)
 
 
 def _is_tiny(nodes: Nodes) -> bool:
@@ -421,15 +421,15 @@ def _solve_as_in_paper(
 ) -> Candidate:
     """P-LLOYD++ (section 4.4), which ignores ``effort``."""
     n_clusters, n_init, init, max_iter, _ = parameters
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     for start in range(n_init):
         stream = np.random.default_rng(rng.integers(2**63))
         centers = seed_as_in_paper(nodes, n_clusters, stream) if init is None else init
         centers, n_rounds = p_lloyd(nodes, centers, max_iter, progress.rounds("start", start + 1, n_init))
         cost = expected_cost(nodes, centers) if n_init > 1 or progress.has_listener else 0.0
         progress.finish("start", start + 1, n_init, n_rounds, cost)
-        found.append(Candidate(cost, start, centers, n_rounds))
-    return min(found, key=lambda candidate: candidate[:2])
+        candidates.append(Candidate(cost, start, centers, n_rounds))
+    return min(candidates, key=lambda candidate: candidate[:2])
 
 
 class _Preset(NamedTuple):

@@ -28,8 +28,8 @@ SolveNodes = Callable[[Nodes, SolveOptions], Result]
 def solve_trimmed(nodes: Nodes, options: SolveOptions, solve_nodes: SolveNodes) -> Result:
     """Find centers and outliers with a solver of nodes: leave out the farthest nodes, solve the rest, and so on.
 
-    Far nodes attract centers. So the first centers are half as many again, and those that the nodes which are not left
-    out miss least are removed. Then centers that still serve outliers are freed.
+    Far nodes attract centers. So the first centers are half as many again, and those that the remaining nodes miss
+    least are removed. Then centers that still serve outliers are freed.
     """
     solve_rest = replace(options, outliers=None, outlier_distance=None)
     if options.init is None:
@@ -58,7 +58,7 @@ def _freed(nodes: Nodes, centers: Floats, options: SolveOptions, solve_rest: Cal
     The other centers may have use for them: a single far node costs much, unless it is left out.
     """
     for _ in range(MAX_FREED):
-        rest = _Centers(nodes, centers, options)
+        rest = _RemainingCenters(nodes, centers, options)
         worth = np.array([rest.worth(c) for c in range(len(centers))])
         least = np.arange(len(worth)) == worth.argmin()
         for freed in (worth < LITTLE * worth.mean(), least):
@@ -121,7 +121,7 @@ def _without_least(nodes: Nodes, centers: Floats, options: SolveOptions) -> Floa
     What a center is worth hardly ever falls when another one is removed, so it is computed again only where it is the
     least.
     """
-    rest = _Centers(nodes, centers, options)
+    rest = _RemainingCenters(nodes, centers, options)
     worth = np.full(len(centers), -np.inf)
     for _ in range(len(centers) - options.n_clusters):
         least = int(worth.argmin())
@@ -134,7 +134,7 @@ def _without_least(nodes: Nodes, centers: Floats, options: SolveOptions) -> Floa
     return centers[rest.remaining]
 
 
-class _Centers:
+class _RemainingCenters:
     """Centers of which some are removed, and the excess of each node over the nearest two that remain."""
 
     def __init__(self, nodes: Nodes, centers: Floats, options: SolveOptions) -> None:

@@ -75,17 +75,17 @@ def _without_missing(table: pa.Table, columns: Columns, missing: str) -> tuple[p
     names = [name for name in (columns.weight, columns.probability) if name]
     if columns.layout == "nested":
         left, n_original, lacking = without_missing(table, columns)
-        gone = (n_original < 0) | (lacking == n_original if missing == "absent" else lacking > 0)
+        dropped = (n_original < 0) | (lacking == n_original if missing == "absent" else lacking > 0)
         table = left if missing == "absent" else table
         names = [name for name in names if name == columns.weight]
     else:
-        gone = np.asarray(np.isnan(matrix(table, columns.features)).any(axis=1))
+        dropped = np.asarray(np.isnan(matrix(table, columns.features)).any(axis=1))
     for name in names:
-        gone |= np.isnan(numbers(table[name]))
+        dropped |= np.isnan(numbers(table[name]))
     node = np.searchsorted(starts, np.arange(table.num_rows), side="right") - 1
     if missing == "skip-node":
-        gone = np.bincount(node, gone, minlength=len(starts))[node] > 0
-    stay = np.flatnonzero(~gone)
+        dropped = np.bincount(node, dropped, minlength=len(starts))[node] > 0
+    stay = np.flatnonzero(~dropped)
     firsts = kept_starts(starts, stay)
     return table.take(pa.array(stay)), firsts, n_original[node[stay[firsts]]]
 

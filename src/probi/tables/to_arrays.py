@@ -373,10 +373,10 @@ def without_missing(table: pa.Table, columns: Columns) -> tuple[pa.Table, Array,
         kept = np.ones(len(owners), bool)
         kept[fit[owners]] = ~lacking
         left = np.bincount(owners[kept], minlength=table.num_rows)
-        gone = (lengths[name] < 0) | (fit & (left == 0))
+        dropped = (lengths[name] < 0) | (fit & (left == 0))
         values = lists[name].flatten().filter(pa.array(kept))
         offsets = pa.array(np.concatenate([[0], np.cumsum(left)]).astype(np.int32))
-        new = pa.ListArray.from_arrays(offsets, values, mask=pa.array(gone))
+        new = pa.ListArray.from_arrays(offsets, values, mask=pa.array(dropped))
         table = table.set_column(table.schema.get_field_index(name), name, new)
     owners = np.repeat(np.flatnonzero(fit), n_original[fit])
     return table, n_original, np.bincount(owners[lacking], minlength=len(n_original))

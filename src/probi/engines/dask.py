@@ -411,10 +411,12 @@ class DaskPROBI(KMedianBase):
 
     Parameters
     ----------
-    n_clusters, preset, n_init, init, max_iter, tol, random_state, n_jobs, verbose, summary_size, summary_params
+    n_clusters, preset, n_init, init, max_iter, tol, random_state, n_jobs, verbose
         As in :class:`probi.PROBI`; the summary is solved in this process.
     outliers, outlier_distance : float, default=None
         What is left out, as in :class:`probi.PLloyd`; :meth:`predict` labels it -1.
+    summary_size, summary_params
+        As in :class:`probi.PROBI`.
     reading : dict, default=None
         How DataFrames and files are read, as in :func:`probi.io.read`: ``{"layout": "groups", "group_size": 10}``.
         Weights are a column of the data: ``{"weight": "column"}``.

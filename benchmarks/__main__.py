@@ -14,6 +14,7 @@ from benchmarks import (
     files,
     imputation,
     kernels,
+    kills,
     shapes,
     soak,
     solver,
@@ -34,6 +35,7 @@ ALL = {
     "engines": engines.main,
     "billion": billion.main,
     "soak": soak.main,
+    "kills": kills.main,
 }
 
 

@@ -152,7 +152,7 @@ def main(data: Path, minutes: float = 1.0) -> None:
                 f"{1e3 * rows[-1][1]:6.2f} ms CPU per batch", flush=True,
             )  # fmt: skip
         later = rows[1:] or rows
-        print(f"memory: {max(row[0] for row in later) / rows[0][0] - 1:+.2%} after the first row (bar 2 %)")
+        print(f"memory: {max(row[0] for row in later) / later[0][0] - 1:+.2%} after the second row (bar 2 %)")
         first, last = later[0][1], later[-1][1]
         print(f"time per batch: {last / first - 1:+.2%} from the second to the last row (bar 5 %)")
         off = ", ".join(f"{known.errors():.2f}" for known in (*soak.streams, soak.merged))

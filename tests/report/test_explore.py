@@ -4,6 +4,7 @@ import base64
 import json
 import re
 from dataclasses import replace
+from importlib import resources
 
 import numpy as np
 import pytest
@@ -202,3 +203,15 @@ def test_counts_of_all_solutions_are_in_their_tables(nodes, results):
     counts = [np.array([50, 40, 30]), np.array([60, 30, 10, 10, 10])]
     data = data_of(results, nodes, chosen=1, context=ReportContext("t", {}, {}, "", counts=counts))
     assert [solution["columns"][0]["values"] for solution in data["solutions"]] == [[50, 40, 30], [60, 30, 10, 10, 10]]
+
+
+def test_scripts_keep_the_form_that_no_formatter_checks():
+    # Browser tests run every script; a formatter would need Node.js. These are the rules that readers rely on.
+    for script in resources.files("probi.report").iterdir():
+        if script.name.endswith(".js"):
+            for number, line in enumerate(script.read_text(encoding="utf-8").splitlines(), 1):
+                place = f"{script.name}:{number}"
+                assert len(line) <= 120, place
+                assert line == line.rstrip().replace("\t", ""), place
+                assert (len(line) - len(line.lstrip())) % 2 == 0 or line.lstrip().startswith("*"), place
+                assert not re.search(r"innerHTML|insertAdjacentHTML|\beval\b|\bvar ", line), place

@@ -7,7 +7,12 @@ const SHAPES = [
   (x, y, r) => `M${x - r} ${y}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0-${2 * r} 0Z`,
   (x, y, r) => `M${x - r} ${y - r}h${2 * r}v${2 * r}h-${2 * r}Z`,
   (x, y, r) => `M${x} ${y - r}l${r} ${2 * r}h-${2 * r}Z`,
-  (x, y, r) => [1, -1].map((s) => `M${x - r} ${y - s * r}l.7 ${-s * 0.7}L${x + r} ${y + s * r}l-.7 ${s * 0.7}Z`).join(""),
+  // Thin, so larger: a cross of two strips.
+  (x, y, r) => [1.4 * r, -1.4 * r].map((down) => {
+    const side = Math.sign(down);
+    const end = `${tenth(2.8 * r - 1)} ${tenth(2 * down + side)}`;
+    return `M${tenth(x - 1.4 * r)} ${tenth(y - down)}l1 ${-side}l${end}l-1 ${side}Z`;
+  }).join(""),
 ];
 
 /** The name of an axis, in smaller letters if it is long; its middle is left out where even these do not fit. */

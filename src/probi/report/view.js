@@ -3,7 +3,7 @@
 const STEPS = 65535; // positions are whole numbers from 0 to this, between the limits of the plot
 const ROW = 0.7; // fraction of its row that a cluster fills, if there is one feature only
 const MAX_ZOOM = 200;
-const GRAY = "#80868f"; // of outliers
+const GRAY = "#969ca5"; // of outliers
 
 // Texts of the data become text nodes, never markup: this is the only way in which elements are made.
 function make(namespace, name, attributes, children) {
@@ -112,7 +112,8 @@ class View {
     this.right = width - margins.right;
     this.bottom = height - margins.bottom;
     const { x, y, aspect, hasRows } = this.model.plane;
-    const full = { x: [...x.limits], y: hasRows ? [this.model.hasOutliers ? -1.6 : -0.6, this.model.solution.k - 0.4] : [...y.limits] };
+    const rows = [this.model.hasOutliers ? -1.6 : -0.6, this.model.solution.k - 0.4];
+    const full = { x: [...x.limits], y: hasRows ? rows : [...y.limits] };
     if (aspect) {
       // Distances are the same in all directions: the longer side gets more values.
       const sides = (this.right - this.left) / (this.bottom - this.top);

@@ -254,10 +254,11 @@ def _verdict(rows: list[dict[str, Any]], settings: list[str]) -> str:
                 groups overlap, a place nearest to one center may well come from another group.
             """),
             words(f"""
-                **Stability was within {BAR} in {within["stability"]} of {n} settings, but promises nothing.** It asks
-                whether the label would be the same if the centers were found anew in another world. Here many nodes
-                fix the centers, so it differs little from a membership with {N_WORLDS} draws; with few or vague
-                nodes it does. It knows nothing of the truth.
+                **Stability was within {BAR} in {within["stability"]} of {n} settings, but promises nothing**, and its
+                {N_SOLVED:,} nodes are enough to judge the upper tenths only. It asks whether the label would be the
+                same if the centers were found anew in another world. Here many nodes fix the centers, so it differs
+                little from a membership with {N_WORLDS} draws; with few or vague nodes it does. It knows nothing of
+                the truth.
             """),
             words("""
                 **A margin is no probability** at all: it compares distances, and does not know how uncertain a node

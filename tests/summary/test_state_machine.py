@@ -1,14 +1,17 @@
-"""Summaries and windows against models that keep every node: calls in any order, copies, files and interrupts."""
+"""Summaries, windows and checkpoints against models that keep every node: calls in any order, files, interrupts."""
 
 import copy
 import pickle
+import shutil
 import sys
+import tempfile
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import naive
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -17,7 +20,11 @@ from samples import interrupted_by
 from strategies import examples
 
 import probi
+import probi.io
 from probi import SolverWarning
+from probi.errors import StoppedError
+from probi.io import passes
+from probi.io.formats import base, csv_file
 
 # The least that two clusters allow: a leaf has 64 nodes, so that a few batches reach all levels.
 SIZE = 8
@@ -299,7 +306,60 @@ class Windows(RuleBasedStateMachine):
             assert (self.window.n_late, self.window.n_ahead) == (self.n_late, self.n_ahead)
 
 
+class Checkpoints(RuleBasedStateMachine):
+    """A file that runs read into a summary; they are stopped and interrupted, and each resumes where the last ended."""
+
+    @initialize(n=st.integers(0, 300), every=st.integers(1, 120), seed=seeds)
+    def begin(self, n, every, seed):
+        self.folder, self.every = Path(tempfile.mkdtemp()), every
+        self.blocks = csv_file.BLOCK, base.MAX_ROWS
+        csv_file.BLOCK, base.MAX_ROWS = 400, 20
+        rng = np.random.default_rng(seed)
+        rows = [f"{number},{x},{y}" for number in range(n) for x, y in rng.normal(size=(rng.integers(1, 4), 2))]
+        (self.folder / "x.csv").write_text("\n".join(["id,x,y", *rows, ""]))
+        self.expected, self.n_nodes = self.read(None), n
+
+    def read(self, checkpoint, is_stopped=lambda: False):
+        """Bytes and counts of the summary of all, None if the run was stopped."""
+        reader = probi.io.read(self.folder / "x.csv", layout="long")
+        saved = checkpoint and passes.Checkpoint(checkpoint, self.every, reader, {"k": 2})
+        summary = probi.Summary(2, size=SIZE, audit_size=SIZE, random_state=0)
+        try:
+            summary, counts = passes.summarize(reader, summary, checkpoint=saved, is_stopped=is_stopped)
+        except StoppedError:
+            return None
+        return summary.to_bytes(), counts
+
+    @rule(n_batches=st.integers(1, 12), at=moments)
+    def run(self, n_batches, at):
+        left = iter(range(n_batches))
+        results = []
+
+        def call():
+            results.append(self.read(self.folder / "run.probi", lambda: next(left, None) is None))
+
+        if at is None:
+            call()
+        else:
+            interrupted(call, 20 * at)
+        assert not results or results[0] in (None, self.expected)
+
+    @invariant()
+    def can_be_resumed(self):
+        path = getattr(self, "folder", Path()) / "run.probi"
+        if path.exists():
+            assert probi.Summary.load(path).n_nodes <= self.n_nodes
+
+    def teardown(self):
+        if hasattr(self, "folder"):
+            assert self.read(self.folder / "run.probi") == self.expected
+            csv_file.BLOCK, base.MAX_ROWS = self.blocks
+            shutil.rmtree(self.folder)
+
+
 TestSummaries = Summaries.TestCase
 TestSummaries.settings = STEPS
 TestWindows = Windows.TestCase
 TestWindows.settings = STEPS
+TestCheckpoints = pytest.mark.slow(Checkpoints.TestCase)
+TestCheckpoints.settings = settings(examples(3), stateful_step_count=6)

@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probi import _parallel
 from probi._types import Array
 from probi.nodes import Nodes
 from probi.thinning import NOTHING_LOST, ThinningTotals
@@ -145,7 +144,7 @@ class Buffer:
         n_rows = max(needed, 16 if old is None else 2 * len(old))
         if n_rows * like[:1].nbytes > LARGE:
             n_rows = max(n_rows, self._expected[name in ("points", "probabilities")] + 1)
-        new: Array = _parallel.large_array((n_rows, *like.shape[1:]), like.dtype)
+        new = np.empty((n_rows, *like.shape[1:]), like.dtype)
         if old is not None:
             new[:used] = old[:used]
         else:

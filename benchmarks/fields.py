@@ -29,7 +29,8 @@ def main(data: Path) -> None:
 def against_xclim() -> None:
     """Seconds, and cost of the members that are chosen and of the centers, on the same standardized values.
 
-    Both get a number of scenarios, or choose one; then probi is also asked for the number that xclim has chosen.
+    Both get a number of scenarios, or choose one, xclim among all numbers of members, probi among few or as many; for
+    the costs, probi is asked for the number that xclim has chosen.
     """
     import xarray as xr
 
@@ -41,13 +42,13 @@ def against_xclim() -> None:
         values = ensemble(n_members, n_values)
         members = xr.DataArray(values, dims=("number", "place"), name="t2m")
         members[:9, :3].probi.scenarios(2, random_state=0)  # compiles
-        for k in (5, None):
+        for k, numbers in ((5, None), (None, range(2, 11)), (None, range(1, n_members + 1))):
             theirs = peers.run(python, "run_xclim.py", values, n_clusters=k, runs=XCLIM_RUNS) if python else {}
             labels, ids = np.array(theirs["labels"]), theirs["ids"]
             times = []
             for _ in range(RUNS):
                 start, cpu = time.perf_counter(), time.process_time()
-                chosen = k or probi.choose_k(values, range(2, 11), random_state=0).recommended or 10
+                chosen = k or choose(values, numbers)
                 ours = members.probi.scenarios(chosen, random_state=0)
                 times.append((time.perf_counter() - start, time.process_time() - cpu))
             n_theirs = len(ids)
@@ -58,13 +59,23 @@ def against_xclim() -> None:
                 probi.expected_cost(values, centers)
                 for centers in (means, ours.t2m.values, values[ids], values[ours.representative.values])
             ]
+            seconds, cpu = min(run[0] for run in times), min(run[1] for run in times)
             print(
-                f"{n_members:>4} members x {n_values:>5} values, k {k or f'chosen: {n_theirs} and {chosen}'}: "
-                f"xclim {theirs['seconds']:.3f} s ({theirs['cpu']:.3f}), "
-                f"probi {min(times)[0]:.4f} s ({min(times)[1]:.4f}): 1/{theirs['seconds'] / min(times)[0]:.0f}; "
+                f"{n_members:>4} members x {n_values:>5} values, "
+                f"k {k or f'chosen of {numbers.start} to {numbers.stop - 1}: {n_theirs} and {chosen}'}: "
+                f"xclim {theirs['seconds']:.3f} s ({theirs['cpu']:.3f}), probi {seconds:.4f} s ({cpu:.4f}): "
+                f"1/{theirs['seconds'] / seconds:.0f} (1/{theirs['cpu'] / cpu:.0f}); "
                 f"cost of the centers {costs[1] / costs[0]:.4f}, of the members chosen {costs[3] / costs[2]:.4f}",
                 flush=True,
             )
+
+
+def choose(values: np.ndarray, numbers: range) -> int:
+    """Number of scenarios that is recommended; the largest one without a clear number."""
+    import probi
+
+    choice = probi.choose_k(values, numbers, n_worlds=0, random_state=0)
+    return choice.recommended or int(choice.n_clusters[-1])
 
 
 def ensemble(n_members: int, n_values: int) -> np.ndarray:

@@ -13,6 +13,7 @@ from experiments import (
     datasets,
     growth,
     hostile,
+    imputation,
     pages,
     paper,
     peers,
@@ -31,7 +32,7 @@ RESULTS = ROOT / "docs" / "results"
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m experiments", description=__doc__)
     whats = ["paper", "readings", "quality", "hostile", "growth", "billion", "peers", "points", "theory"]
-    whats += ["answers", "calibration", "pages"]
+    whats += ["answers", "calibration", "imputation", "pages"]
     parser.add_argument("what", choices=whats)
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="folder with the files of the data sets")
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache" / "experiments", help="folder for large files")
@@ -48,7 +49,7 @@ def main() -> int:
 
     if chosen.what != "pages":
         # Some are measured in a run of their own, which says nothing about the other results.
-        own = {name: f"{name}_machine" for name in ("points", "growth", "answers", "calibration")}
+        own = {name: f"{name}_machine" for name in ("points", "growth", "answers", "calibration", "imputation")}
         name = (own | {"billion": "growth_machine"}).get(chosen.what, "machine")
         write_machine(chosen.results, chosen.note, f"{name}.json")
     try:
@@ -101,6 +102,8 @@ def _run(chosen: argparse.Namespace, report: Callable[[str], None]) -> None:
         answers.run(chosen.data, chosen.results, chosen.runs, report)
     elif chosen.what == "calibration":
         calibration.run(chosen.results, report)
+    elif chosen.what == "imputation":
+        imputation.run(chosen.results, chosen.only, report)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from experiments import peers, quality
 from experiments.answers_page import answers_page
 from experiments.calibration import calibration_page
 from experiments.hostile import hostile_section
+from experiments.imputation import imputation_page
 from experiments.pictures import paper_pictures, plot_distortion, plot_gap, plot_growth
 from experiments.point_peers_page import points_section
 from experiments.records import read
@@ -35,6 +36,7 @@ ABOUT = {
     "theory": "the coreset with a promise: is it kept, and what does it cost",
     "answers": "representatives, memberships, possible worlds, the number of clusters, outliers: how well and how fast",
     "calibration": "of labels with a confidence of 0.9, how many are right",
+    "imputation": "clusters under missing values: nodes of imputations beside one completed table",
 }
 
 
@@ -44,6 +46,7 @@ def write_all(folder: Path) -> list[Path]:
     for name, make in (
         ("paper", paper_page), ("quality", quality_page), ("peers", peers_page), ("growth", growth_page),
         ("theory", theory_page), ("answers", answers_page), ("calibration", calibration_page),
+        ("imputation", imputation_page),
     ):  # fmt: skip
         text = make(folder)
         if text:

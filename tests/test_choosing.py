@@ -202,6 +202,11 @@ def test_stability_is_that_of_the_solutions():
     for k, value, result in zip((3, 4), choice.stability[1:], choice.results[1:], strict=True):
         assert value == probi.stability(nodes, k, 8, 2, centers=result.centers).rand_index
     assert choice.stability[1] > choice.stability[2]
+    without = probi.choose_k(nodes, [1, 3, 4], n_worlds=0, random_state=2)
+    assert np.isnan(without.stability).all()
+    assert (without.recommended, without.reason) == (choice.recommended, choice.reason)
+    with pytest.raises(probi.InputError, match="n_worlds is -1"):
+        probi.choose_k(nodes, [3], n_worlds=-1)
 
 
 def test_in_notebooks():

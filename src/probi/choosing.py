@@ -20,7 +20,7 @@ from probi.objective import TwoNearest, two_nearest
 from probi.solver.options import OnProgress, Progress, SolveOptions
 from probi.solver.result import Result, without_outliers
 from probi.solver.solve import Summarized, solve_quietly
-from probi.validation import keyed, seed_of
+from probi.validation import check_count, keyed, seed_of
 from probi.worlds import stability
 
 # Nodes in memory that are looked at: hundreds per cluster are enough, and more take longer than to solve.
@@ -155,7 +155,8 @@ def choose_k(
     n_init : int, default=None
         Starts for each number, as in :func:`solve`.
     n_worlds : int, default=10
-        Possible worlds for the stability of each number, as in :func:`stability`.
+        Possible worlds for the stability of each number, as in :func:`stability`, which takes most of the time. 0:
+        none, and stability is NaN; the recommended number does not depend on it.
     random_state : None, int, Generator or RandomState
         The same seed gives the same bits, whatever the number of threads.
     on_progress : callable, default=None
@@ -189,6 +190,7 @@ def choose_k(
     True
     """
     ks = _numbers(n_clusters)
+    check_count("n_worlds", n_worlds, 0)
     if not isinstance(source, Summarized):
         source = as_nodes(source)
     seed = seed_of(random_state)
@@ -240,7 +242,9 @@ def compare(
 
 def _rand_index(source: Nodes | Summarized, result: Result, n_worlds: int, seed: int) -> float:
     k = len(result.centers)
-    return math.nan if k == 1 else stability(source, k, n_worlds, seed, centers=result.centers).rand_index
+    return (
+        math.nan if k == 1 or n_worlds == 0 else stability(source, k, n_worlds, seed, centers=result.centers).rand_index
+    )
 
 
 def _some_nodes(source: Nodes | Summarized, seed: int) -> Nodes:

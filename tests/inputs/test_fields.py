@@ -408,6 +408,7 @@ UNITS = xr.merge([forecast(), forecast().rename("u10").assign_attrs(units="m s-1
 MESSAGES = [
     (forecast(), {"node": "latitudes"}, "There is no dimension 'latitudes'; there are number (3), latitude (4), "
      "longitude (6). Write node='latitude'?"),
+    (forecast(), {"node": ("latitudes", "longitude")}, "Write node=('latitude', 'longitude')?"),
     (forecast(), {"node": PLACES, "realization": "members"}, "There is no dimension 'members'; there are number (3)"),
     (CURVED, {"node": "latitude"}, "'latitude' is a coordinate along 'y', 'x', not a dimension: write node=('y'"),
     (forecast(), {"node": ()}, "node is empty: name the dimensions that tell nodes apart, among number (3)"),
@@ -417,8 +418,8 @@ MESSAGES = [
     (TWO, {"node": PLACES}, "Several dimensions may hold the realizations: 'number', 'member'. Write "
      "realization='number', or realization=('number', 'member') if all of them do."),
     (forecast("run"), {"node": PLACES}, "Cannot tell which dimension holds the realizations; beside node there are "
-     "run (3). Write realization='...', or realization=False if values are certain."),
-    (forecast().isel(number=0), {"node": PLACES}, "beside node there are none. Write realization='...'"),
+     "run (3). Write realization='run', for example, or realization=False if values are certain."),
+    (forecast().isel(number=0), {"node": PLACES}, "none holds realizations: write realization=False."),
     (forecast()[:0], {"node": PLACES}, "Dimension 'number' has size 0, so there are no members: select at least one."),
     (forecast()[:, :0], {"node": PLACES}, "Dimension 'latitude' has size 0, so there are no nodes"),
     (forecast(steps=2)[:, :0], {"node": PLACES}, "Variable 't2m' has no features"),

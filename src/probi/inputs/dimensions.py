@@ -99,7 +99,7 @@ def _checked(dataset: Any, parameter: str, names: tuple[str, ...]) -> tuple[str,
                 f"write {parameter}={written(dims)}."
             )
         close = difflib.get_close_matches(name, list(dataset.sizes), 1, 0.4)
-        advice = f" Write {parameter}={close[0]!r}?" if close else ""
+        advice = f" Write {parameter}={written([close[0] if n == name else n for n in names])}?" if close else ""
         raise InputError(f"There is no dimension {name!r}; there are {listed(dataset)}.{advice}")
     return names
 
@@ -125,9 +125,12 @@ def _realization_dims(dataset: Any, node: tuple[str, ...], variables: tuple[str,
             return candidates[0]
     if set(node) & {*named, *(name for group in _by_name(list(node)) for name in group)}:
         return ()
+    others = [name for name in dataset.sizes if name not in node]
+    if not others:
+        raise InputError("All dimensions are node, so none holds realizations: write realization=False.")
     raise InputError(
         f"Cannot tell which dimension holds the realizations; beside node there are {listed(dataset, node)}. Write "
-        "realization='...', or realization=False if values are certain."
+        f"realization={others[0]!r}, for example, or realization=False if values are certain."
     )
 
 
@@ -163,7 +166,7 @@ def _variables(dataset: Any, node: tuple[str, ...], features: Names | None, stri
     if not numbers:
         raise InputError(
             f"{_variables_are(candidates)} of dtype {', '.join(str(dataset[name].dtype) for name in candidates)}, not "
-            "numbers: encode them as numbers, or select other variables."
+            "numbers: encode as numbers, or select other variables."
         )
     if strict and len(numbers) < len(every):
         left = [name for name in every if name not in numbers]

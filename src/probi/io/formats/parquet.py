@@ -10,13 +10,15 @@ import pyarrow as pa
 
 from probi._stores import StorePath
 from probi.errors import InputError
-from probi.io.formats.base import MAX_ROWS, Format, OpenOptions, Source, TableFile, TableWriter, naming_errors
+from probi.io.formats.base import Format, OpenOptions, Source, TableFile, TableWriter, naming_errors
 from probi.io.formats.parquet_footer import read_claims
 
 # Bytes of lists and texts that a row group may always hold; more only at this ratio to its compressed bytes.
 MAX_CLAIM, MAX_RATIO = 1 << 27, 250
-# Files of fewer bytes may not take gigabytes by repeating a long text: some rows at a time are read of them.
-SMALL = 1 << 24
+# Texts are checked in files of fewer bytes: in others they are not far from what they claim.
+SMALL = 1 << 20
+# Rows that tell what columns hold, and the bytes that they may take if all repeat the longest text.
+N_FIRST, MAX_FIRST = 1000, 1 << 29
 # Bytes of row groups that are read together.
 TOGETHER = 1 << 26
 
@@ -39,10 +41,10 @@ class ParquetFile(TableFile):
         groups = [self._file.metadata.row_group(g) for g in range(self._file.num_row_groups)]
         self._starts = np.concatenate([[0], np.cumsum([group.num_rows for group in groups])]).astype(np.int64)
         self.pieces = [(int(row), group.total_byte_size) for row, group in zip(self._starts, groups, strict=False)]
-        self._max_rows = self._check_claims(source)
+        self._n_first = self._check_claims(source)
 
     def _check_claims(self, source: Source) -> int:
-        """Raise on columns that claim far more than their bytes can hold; return how many rows may be read at once.
+        """Raise on columns that claim far more than their bytes can hold; return how many rows to look at first.
 
         Numbers are read some rows at a time. Lists and texts may be of any length, and a text that is stored once may
         be that of all rows.
@@ -51,7 +53,7 @@ class ParquetFile(TableFile):
         lists = [j for j in range(len(schema)) if schema.column(j).max_repetition_level]
         texts = [j for j in range(len(schema)) if schema.column(j).physical_type == "BYTE_ARRAY"]
         if path is None or not (lists or (texts and (source.size or 0) < SMALL)):
-            return MAX_ROWS
+            return N_FIRST
         with path.open("rb") as opened:
             claims = read_claims(opened, len(schema))
         longest = 1
@@ -65,7 +67,7 @@ class ParquetFile(TableFile):
                     f"row group {number} claims {claimed / 1e9:,.1f} GB of lists or text in {stored:,} bytes. If it is "
                     "right, write it with smaller row groups."
                 )
-        return max(1, MAX_CLAIM // longest) if (source.size or 0) < SMALL else MAX_ROWS
+        return min(N_FIRST, max(1, MAX_FIRST // longest))
 
     @cached_property
     def first(self) -> pa.Table:
@@ -73,7 +75,7 @@ class ParquetFile(TableFile):
         # A few rows only: a whole row group may not fit in memory.
         with naming_errors(self.source):
             batches = self._file.iter_batches(
-                batch_size=min(1000, self._max_rows), row_groups=[0] if self._file.num_row_groups else []
+                batch_size=self._n_first, row_groups=[0] if self._file.num_row_groups else []
             )
             return pa.Table.from_batches(list(islice(batches, 1)), self.schema)
 
@@ -81,7 +83,6 @@ class ParquetFile(TableFile):
         """Tables of ``step`` rows, from the row group on that has row ``skip``."""
         group = max(0, int(np.searchsorted(self._starts, skip, side="right")) - 1)
         row = int(self._starts[group])
-        step = min(step, self._max_rows)
         for groups in self._together(group):
             for batch in self._file.iter_batches(batch_size=step, row_groups=groups, columns=names):
                 yield row, pa.Table.from_batches([batch]), row + batch.num_rows

@@ -90,11 +90,14 @@ class _ArrayFile:
                 "its array is stored by columns (in Fortran order), which cannot be read by rows from a store. Copy "
                 "the file to a local disk."
             )
-        if any(length < 0 for length in self.shape) or self.dtype.itemsize == 0:
+        n_bytes = path.stat().st_size
+        # An empty array may claim any number of columns, or of rows without one.
+        is_huge = 0 in self.shape and math.prod(length or 1 for length in self.shape) > n_bytes
+        if any(length < 0 for length in self.shape) or self.dtype.itemsize == 0 or is_huge:
             raise InputError(f"the header is damaged: it says {self.dtype} of shape {self.shape}.")
         self._start = self._file.tell()
         self._per_row = math.prod(self.shape[1:])
-        if path.stat().st_size < self._start + self.nbytes:
+        if n_bytes < self._start + self.nbytes:
             raise InputError("the file is cut off: it has fewer rows than its header says.")
 
     def __del__(self) -> None:

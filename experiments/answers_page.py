@@ -93,7 +93,7 @@ def _worlds(folder: Path) -> str:
         "## Possible worlds\n",
         words(f"""
             Beijing, a node per day and station, k = {answers.K_BEIJING}: {answers.N_WORLDS} worlds, each solved from
-            known centers, take {ratio:.1f} times the CPU seconds of one solve.
+            known centers, take {ratio:.1f} times the CPU seconds of one solve{_with_centers(rows)}.
         """),
         table(["", "nodes", "seconds", "CPU"], cells),
     ]
@@ -111,6 +111,18 @@ def _worlds(folder: Path) -> str:
     return "\n".join(text)
 
 
+def _measured(row: dict[str, Any]) -> list[str]:
+    values = (row.get(name) for name in ("overlap", "agreement"))
+    return [f"{value:.2f}" if isinstance(value, float) else "" for value in values]
+
+
+def _with_centers(rows: dict[str, dict[str, Any]]) -> str:
+    if "worlds and centers" not in rows:
+        return ""
+    ratio = rows["worlds and centers"]["cpu_seconds"] / rows["solve"]["cpu_seconds"]
+    return f"; if the centers are found as well, {ratio:.1f} times"
+
+
 def _numbers(folder: Path) -> str:
     rows = read(folder / "answers_numbers.csv")
     if not rows:
@@ -121,8 +133,14 @@ def _numbers(folder: Path) -> str:
         some = [r for r in kinds if r["kind"] == kind]
         answered = ", ".join(str(r["recommended"] or "none") for r in some)
         cells.append([kind, some[0]["n_true"] or "none", answered, f"{np.mean([r['overlap'] for r in some]):.2f}"])
+    # Settings that are no longer drawn were measured before the rule was changed; new ones replace them.
+    drawn = {kind for (group, kind, _), _ in generated.all_kinds(0)}
+    current = [r for r in rows if r["group"] == generated.KINDS or r["kind"] in drawn]
+    is_old = len(current) == len(kinds) < len(rows)
+    rows = rows if is_old else current
     text = [
         "## The number of clusters\n",
+        words("Measured before the last change of the rule; the same command draws new settings.") if is_old else "",
         words("""
             `choose_k` with 2 to 18 clusters on generated data. First ten kinds: eight with 2 to 12 clusters, two
             without any. The overlap is that of the true number, or the least one where there is none; 0.5 is the
@@ -151,8 +169,18 @@ def _numbers(folder: Path) -> str:
             """)
         )
         if wrong:
-            lines = [[r["kind"].partition(": ")[2], r["n_true"] or "none", r["recommended"] or "none"] for r in wrong]
-            text.append(table(["wrong on", "true", "answer"], lines))
+            lines = [
+                [r["kind"].partition(": ")[2], r["n_true"] or "none", r["recommended"] or "none", *_measured(r)]
+                for r in wrong
+            ]
+            text.append(table(["wrong on", "true", "answer", "overlap", "agreement"], lines))
+            text.append(
+                words("""
+                    Overlap and agreement are those of the clusters found with the true number: the agreement is the
+                    adjusted Rand index with the groups that nodes come from. Where it is well below 1, not even that
+                    number finds the groups.
+                """)
+            )
     return "\n".join(text)
 
 

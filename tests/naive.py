@@ -375,7 +375,7 @@ def on_line(point, start, end):
     return t, off**2 if off > 1e-6 * math.dist(point, start) else 0.0
 
 
-def overlap(points, weights, labels, centers, extra=10):
+def overlap(points, weights, labels, centers, extra=6):
     """Density halfway between two neighboring centers relative to the sparser one, the largest of all pairs."""
     k = len(centers)
     gap = [[math.dist(a, b) for b in centers] for a in centers]
@@ -413,27 +413,31 @@ def pair_overlap(points, weights, labels, centers, i, j, extra):
             t = 1 - t
         else:
             t, off = on_line(x, start, end)
-        placed.append((t, off, w, label))
+        to_two = min(math.dist(x, centers[i]), math.dist(x, centers[j]))
+        is_here = label in (i, j) or to_two <= 1.1 * math.dist(x, centers[label])
+        placed.append((t, off, w, label, is_here))
     own = [
-        [(off, w) for t, off, w, label in placed if label == c and abs(t - at) <= 1 / 8] for c, at in ((i, 0), (j, 1))
+        [(off, w) for t, off, w, label, _ in placed if label == c and abs(t - at) <= 1 / 8]
+        for c, at in ((i, 0), (j, 1))
     ]
     of = [[w for w, label in zip(weights, labels, strict=True) if label == c] for c in (i, j)]
     if not own[0] or not own[1]:
         return 1.0
     extra *= max(math.fsum(w * w for w in ws) / math.fsum(ws) for ws in of)
-    radius = max(weighted_median(values) for values in own)
+    radius = max(weighted_quantile(values, 0.7) for values in own)
     at_i, at_j, middle = (
-        math.fsum(w for t, off, w, _ in placed if abs(t - at) <= 1 / 8 and off <= radius) for at in (0, 1, 1 / 2)
+        math.fsum(w for t, off, w, _, is_here in placed if is_here and abs(t - at) <= 1 / 8 and off <= radius)
+        for at in (0, 1, 1 / 2)
     )
     return (middle + extra) / (min(at_i, at_j) + extra)
 
 
-def weighted_median(values):
-    """The first value with at least half the weight up to it."""
+def weighted_quantile(values, share):
+    """The first value with at least this share of the weight up to it."""
     total, passed = math.fsum(w for _, w in values), 0.0
     for value, w in sorted(values):
         passed += w
-        if passed >= 0.5 * total:
+        if passed >= share * total:
             return value
     raise AssertionError
 

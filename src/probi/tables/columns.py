@@ -344,7 +344,8 @@ def _features(
     else:
         features = [f.name for f in candidates if is_number(f.type) or (wanted is not None and may_be_number(f.type))]
         lacks = "columns of numbers"
-    if wanted is not None and (odd := [name for name in wanted if name not in features and name not in roles]):
+    known = set(features)
+    if wanted is not None and (odd := [name for name in wanted if name not in known and name not in roles]):
         raise InputError(f"The column {odd[0]!r} holds {schema.field(odd[0]).type}, which cannot be a feature.")
     if not features:
         columns = _join_names([f"{field.name} ({field.type})" for field in schema], 12) or "none"
@@ -352,7 +353,7 @@ def _features(
             f"There are no features: no {lacks} except those with another role. The columns are {columns}."
         )
     order = wanted if wanted is not None else features
-    return None, [name for name in order if name in features]
+    return None, [name for name in order if name in known]
 
 
 def _n_features(field: pa.Field, first: Callable[[], pa.Table] | None) -> int:

@@ -42,7 +42,7 @@ def run(data: Path, folder: Path, pause: float = 0.0) -> int:
     process = os.fork()
     if process:
         return process
-    console.Progress.update = lambda *_: time.sleep(pause)  # type: ignore[method-assign,assignment]
+    console.Progress.update = lambda *_: time.sleep(pause)  # type: ignore[method-assign]
     os.dup2(os.open(folder / "said", os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
     code = 70
     try:
@@ -77,7 +77,7 @@ def killed(data: Path, folder: Path, number: int, draw: random.Random) -> int:
 def main(data: Path, times: int = TIMES) -> None:
     """Print a row per signal."""
     base.MAX_ROWS, csv_file.BLOCK = 100, 2_000
-    results.write_run_report = lambda outcome, path: None
+    results.write_run_report = lambda results, path: None
     with _parallel.limited(1):  # kernels are loaded once, and no thread is there at a fork
         summary = probi.Summary(3, size=20, random_state=0)
         summary.update(np.random.default_rng(0).normal(size=(300, 3, 2)))

@@ -136,7 +136,7 @@ def expected_cost(nodes: Nodes | ArrayLike, centers: ArrayLike) -> float:
     """
     nodes = as_nodes(nodes)
     centers = check_centers(centers, nodes.n_features)
-    check_mass(float(nodes.mass.sum()))
+    check_mass(float(nodes.mass.sum()), nodes.magnitude)
     return total_cost(nodes, Assignment.of(nodes, centers, exact=True).nearest)
 
 

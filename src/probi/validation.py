@@ -437,9 +437,9 @@ def check_weights(weights: Array, n_nodes: int) -> None:
         raise InputError(f"The weights sum to {total:.0e}, so large that a cost overflows. Divide them by a constant.")
 
 
-def check_mass(total: float) -> None:
-    """Raise on a positive total mass with which costs lose their digits."""
-    if 0.0 < total < SMALLEST:
+def check_mass(total: float, magnitude: float = SMALLEST) -> None:
+    """Raise on a positive total mass with which costs lose their digits, among coordinates of some magnitude."""
+    if total > 0.0 and total * (magnitude or 1.0) < SMALLEST * SMALLEST:
         raise InputError(f"The total mass is {total:.0e}, so small that costs vanish. Multiply all weights.")
 
 

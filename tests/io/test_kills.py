@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 from commands import Ran, error_line, files_of
 from table_files import columns_of, some_nodes, write
@@ -66,6 +67,18 @@ def wait_for(condition):
     while not condition():
         assert time.monotonic() < stop, "this took too long"
         time.sleep(0.005)
+
+
+def wait_until_idle(process):
+    """Wait until a process has used no CPU time for a second."""
+    used = []
+
+    def is_idle():
+        used.append(sum(psutil.Process(process.pid).cpu_times()[:2]))
+        time.sleep(0.1)
+        return used[-10:] == 10 * [used[-1]]
+
+    wait_for(is_idle)
 
 
 def stamp(path):
@@ -150,7 +163,7 @@ def test_an_interrupt_while_a_pipe_says_nothing(tmp_path):
     process.stdin.flush()
     try:
         assert process.stderr.readline().startswith("standard input: layout points")
-        time.sleep(1.5)  # until all that came is in the summary
+        wait_until_idle(process)  # all that came is in the summary
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=10) == 1
         said = process.stderr.read()

@@ -337,7 +337,7 @@ class Frame(NamedTuple):
         return Reader([source], self.options, self.known)
 
     def labeled(
-        self, number: int, tables: Iterable[pa.Table], centers: Array, outlier_distance: float
+        self, number: int, tables: Iterable[pa.Table], centers: Array, outlier_distance: float = math.inf
     ) -> Iterator[tuple[pa.Table, pa.Array]]:
         """Rows of a partition, in pieces, and the cluster of each row's node; null for rows in no node."""
         waiting: deque[pa.Table] = deque()  # the reader appends to it on its own thread

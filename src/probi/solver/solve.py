@@ -274,7 +274,7 @@ def _solve_nodes(nodes: Nodes, options: SolveOptions, effort: Effort) -> Result:
         raise InputError(f"preset is {preset!r}, but must be one of {', '.join(PRESETS)}.")
     if not nodes.mass.any():
         raise InputError(ALL_ZERO)
-    check_mass(float(nodes.mass.sum()))
+    check_mass(float(nodes.mass.sum()), nodes.magnitude)
     init = options.initial_centers(nodes)
     chosen = PRESETS[preset]
     n_init = options.n_init or (chosen.n_init if options.n_clusters < MANY else 1)

@@ -11,17 +11,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from samples import blobs
 from strategies import build, nodes_and_centers
 
-from probi import InputError, Nodes, PLloyd, assign, membership, memberships
+from probi import InputError, Nodes, PLloyd, assign, memberships, objective
 from probi._parallel import limited
-from probi.membership import label_memberships
-from probi.objective import two_nearest
+from probi.objective import label_memberships, two_nearest
 
 
 @pytest.fixture(params=["all distances", "bounds"])
 def way(request, monkeypatch):
     """Both ways to find nearest centers: small problems compare all."""
     if request.param == "bounds":
-        monkeypatch.setattr(membership, "MAX_SMALL", 0)
+        monkeypatch.setattr(objective, "MAX_SMALL", 0)
 
 
 def hard(n=400, m=6, d=3, k=9, seed=0, dtype=np.float64, shift=0.0):
@@ -82,7 +81,7 @@ def test_both_ways_have_the_same_bits(monkeypatch):
         nodes, centers = hard(seed=seed)
         all_compared = memberships(nodes, centers)
         with monkeypatch.context() as patch:
-            patch.setattr(membership, "MAX_SMALL", 0)
+            patch.setattr(objective, "MAX_SMALL", 0)
             assert_array_equal(memberships(nodes, centers), all_compared)
 
 
@@ -104,8 +103,8 @@ def test_bounds_save_most_distances(monkeypatch):
     X, _ = blobs(n=3000, k=10)
     nodes = Nodes.from_dense(X)
     counts = []
-    kernel = membership.kernels.memberships
-    monkeypatch.setattr(membership.kernels, "memberships", lambda *a: counts.append(kernel(*a)))
+    kernel = objective.membership_kernels.memberships
+    monkeypatch.setattr(objective.membership_kernels, "memberships", lambda *a: counts.append(kernel(*a)))
     memberships(nodes, np.stack([X[i::10].mean(axis=(0, 1)) for i in range(10)]))
     assert sum(counts) == 0
     centers = X[:30, 0]
@@ -152,7 +151,7 @@ def test_a_node_nearest_to_one_center_has_exactly_one():
 
 
 def test_sparse_keeps_what_is_above_a_threshold(monkeypatch):
-    monkeypatch.setattr(membership, "AT_ONCE", 100)
+    monkeypatch.setattr(objective, "MEMBERSHIPS_AT_ONCE", 100)
     nodes, centers = hard()
     dense = memberships(nodes, centers)
     assert_array_equal(memberships(nodes, centers, sparse=True).toarray(), dense)
@@ -170,7 +169,7 @@ def test_sparse_keeps_what_is_above_a_threshold(monkeypatch):
 
 
 def test_memberships_of_labels(monkeypatch):
-    monkeypatch.setattr(membership, "AT_ONCE", 100)
+    monkeypatch.setattr(objective, "MEMBERSHIPS_AT_ONCE", 100)
     nodes, centers = hard()
     nearest, dense = two_nearest(nodes, centers), memberships(nodes, centers)
     found = label_memberships(nodes, centers, nearest)

@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from probi.estimators import PROBI, PLloyd
     from probi.medians import one_medians
     from probi.medoids import Representatives, representatives
-    from probi.membership import memberships
     from probi.nodes import Nodes
-    from probi.objective import assign, expected_cost, expected_distances
+    from probi.objective import assign, expected_cost, expected_distances, memberships
     from probi.solver.result import Clusters, Evaluation, Result
     from probi.solver.solve import solve
     from probi.summary import Summary
@@ -74,9 +73,8 @@ __getattr__, __dir__ = lazy(
         "probi.estimators": ("PROBI", "PLloyd"),
         "probi.medians": ("one_medians",),
         "probi.medoids": ("Representatives", "representatives"),
-        "probi.membership": ("memberships",),
         "probi.nodes": ("Nodes",),
-        "probi.objective": ("assign", "expected_cost", "expected_distances"),
+        "probi.objective": ("assign", "expected_cost", "expected_distances", "memberships"),
         "probi.solver.result": ("Clusters", "Evaluation", "Result"),
         "probi.solver.solve": ("solve",),
         "probi.summary": ("Summary", "Window"),

@@ -17,9 +17,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from probi import _parallel
 from probi._types import Array, Floats, Labels
 from probi.errors import InputError
-from probi.membership import memberships
 from probi.nodes import Nodes, as_nodes, holds_realizations
-from probi.objective import assign_inliers, expected_cost, expected_distances
+from probi.objective import assign_inliers, expected_cost, expected_distances, memberships
 from probi.solver.on_nodes import refine
 from probi.solver.options import Progress, SolveOptions
 from probi.solver.problem import Problem

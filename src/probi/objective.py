@@ -1,10 +1,10 @@
-"""Expected distances, assignment, and the objective, of which ``expected_cost`` is the only definition."""
+"""Expected distances, assignment, memberships, and the objective, whose only definition is ``expected_cost``."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,13 +12,14 @@ from numpy.typing import ArrayLike
 from probi import _parallel
 from probi._kernels import assignment as assignment_kernels
 from probi._kernels import geometry
+from probi._kernels import memberships as membership_kernels
 from probi._kernels.many_centers import join_nearest
 from probi._notes import counted
 from probi._types import Array, Floats, Integers, Labels, Mask
 from probi.errors import InputError
 from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import Nodes, as_nodes
-from probi.validation import as_floats, check_mass, check_points
+from probi.validation import as_floats, check_mass, check_points, constant
 
 # Coordinates of all nodes times the number of centers, in a problem for which all distances are computed.
 MAX_SMALL = 1 << 14
@@ -31,6 +32,9 @@ MIN_PIECES = 8
 
 # Nodes that a thread compares with all centers at a time.
 ROWS_AT_ONCE = 512
+
+# Memberships computed at a time where only some of them are kept.
+MEMBERSHIPS_AT_ONCE = 1 << 20
 
 # Label of an outlier.
 OUTLIER = -1
@@ -333,3 +337,128 @@ def _margins(nodes: Nodes) -> tuple[float, float]:
     longest = int(np.diff(nodes.offsets).max(initial=1))
     relative = float(np.finfo(np.float64).eps) * (nodes.n_features + longest + 8)
     return relative, relative * math.sqrt(nodes.n_features) * nodes.magnitude
+
+
+# -- memberships -------------------------------------------------------------------------------------------------------
+
+
+def memberships(nodes: Nodes | ArrayLike, centers: ArrayLike, *, sparse: bool = False, threshold: float = 0.0) -> Any:
+    """Probability that each center is the nearest one to a realization of the node.
+
+    Where :func:`assign` gives each node as a whole to the center with the smallest expected distance, this says how
+    its realizations are shared out. The center of a node need not be its most probable one: a node may lie a little
+    closer to one center most of the time, and far from it else.
+
+    Parameters
+    ----------
+    nodes : Nodes or array-like
+        Uncertain objects; arrays as in :func:`probi.solve`.
+    centers : array-like of shape (k, n_features)
+        Any points.
+    sparse : bool, default=False
+        Return a sparse matrix: with many centers, nearly all memberships are 0.
+    threshold : float, default=0.0
+        With ``sparse``: memberships up to this are left out, so that rows may sum to less than 1.
+
+    Returns
+    -------
+    ndarray or scipy.sparse.csr_array of shape (n_nodes, k)
+        Given that the node is present: the probability that it is absent is shared out in proportion, and rows sum to
+        1. A realization equally near to several centers counts for the first of them.
+
+    See Also
+    --------
+    assign : The center of each node as a whole.
+    stability : How labels change if the centers are found again.
+
+    Examples
+    --------
+    >>> import probi
+    >>> nodes = probi.Nodes([[0.0], [2.0], [5.0]], [0.3, 0.1, 1.0], [0, 2, 3])
+    >>> probi.memberships(nodes, [[0.0], [3.0]])
+    array([[0.75, 0.25],
+           [0.  , 1.  ]])
+    """
+    nodes = as_nodes(nodes)
+    centers = check_centers(centers, nodes.n_features)
+    if sparse:
+        return _sparse_memberships(nodes, centers, threshold)
+    if threshold:
+        raise InputError("threshold is for sparse=True: a dense array has all memberships.")
+    return _all_memberships(nodes, centers)
+
+
+def _sparse_memberships(nodes: Nodes, centers: Floats, threshold: float) -> Any:
+    from scipy.sparse import csr_array, vstack
+
+    if not 0.0 <= threshold < 1.0:
+        raise InputError(f"threshold must be at least 0 and below 1, got {threshold}.")
+    rows = []
+    for start, stop in _parallel.ranges(len(nodes), 1 + MEMBERSHIPS_AT_ONCE // len(centers)):
+        dense = _all_memberships(nodes[start:stop], centers)
+        rows.append(csr_array(np.where(dense > threshold, dense, 0.0)))
+    return vstack(rows, format="csr") if rows else csr_array((0, len(centers)))
+
+
+def _all_memberships(nodes: Nodes, centers: Floats) -> Floats:
+    out = np.empty((len(nodes), len(centers)))
+    columns = np.ascontiguousarray(centers.T)
+    relative, slack = rounding_margins(nodes, centers)
+
+    def fill(start: int, stop: int) -> None:
+        part = nodes[start:stop]
+        if nodes.points.size * len(centers) <= MAX_SMALL:
+            out[start:stop] = _memberships_of_few(part, centers)
+            return
+        n = len(part.points)
+        membership_kernels.memberships(
+            part.points, constant(1.0, n), np.arange(n + 1), part.probabilities, part.offsets,
+            part.total_probabilities, part.gravity_centers, part.variances, centers, columns, relative, slack,
+            out[start:stop], 0, stop - start,
+        )  # fmt: skip
+
+    if len(nodes):
+        nodes.variances  # noqa: B018 computed once, by all threads
+        _parallel.run(fill, nodes.pieces())
+    return out
+
+
+def _memberships_of_few(nodes: Nodes, centers: Floats) -> Floats:
+    """Compute all distances: for small problems, bounds take longer, and longer to compile."""
+    # By the function that reports distances, so that ties are the same everywhere.
+    nearest = expected_distances(Nodes.from_points(nodes.points), centers).argmin(axis=1)
+    of_node = np.repeat(np.arange(len(nodes)), np.diff(nodes.offsets))
+    sums: Floats = np.zeros((len(nodes), len(centers)))
+    totals = np.zeros(len(nodes))
+    probabilities = nodes.probabilities.astype(np.float64)
+    np.add.at(sums, (of_node, nearest), probabilities)
+    np.add.at(totals, of_node, probabilities)
+    return sums / totals[:, None]
+
+
+class LabelMemberships(NamedTuple):
+    """Membership of each node in its own cluster, and the most probable of the others with its membership.
+
+    If no realization is nearest to another center, that is the next one by expected distance, with membership 0; with
+    a single center it is -1.
+    """
+
+    probabilities: Floats
+    second: Labels
+    second_probabilities: Floats
+
+
+def label_memberships(nodes: Nodes, centers: ArrayLike, nearest: TwoNearest) -> LabelMemberships:
+    """Find the memberships that tell how sure a label is; ``nearest`` are the two nearest centers of the nodes."""
+    centers = check_centers(centers, nodes.n_features)
+    probabilities, second_probabilities = np.empty(len(nodes)), np.empty(len(nodes))
+    second = nearest.next_labels.copy()
+    for start, stop in _parallel.ranges(len(nodes), 1 + MEMBERSHIPS_AT_ONCE // len(centers)):
+        own, every = nearest.labels[start:stop], np.arange(stop - start)
+        rows = _all_memberships(nodes[start:stop], centers)
+        probabilities[start:stop] = rows[every, own]
+        rows[every, own] = 0.0
+        best = rows.argmax(axis=1).astype(np.int32)
+        second_probabilities[start:stop] = rows[every, best]
+        second[start:stop] = np.where(rows[every, best] > 0.0, best, second[start:stop])
+    return LabelMemberships(probabilities, second, second_probabilities)

@@ -33,9 +33,8 @@ from probi.errors import InputError, MissingExtraError
 from probi.inputs.dimensions import find_realization
 from probi.inputs.fields import Block, Field, as_dataset
 from probi.medoids import representatives
-from probi.membership import memberships
 from probi.nodes import Nodes
-from probi.objective import OUTLIER, are_outliers, expected_distances, two_nearest
+from probi.objective import OUTLIER, are_outliers, expected_distances, memberships, two_nearest
 from probi.solver.result import Result
 from probi.solver.solve import solve
 from probi.summary import Summary

@@ -1,9 +1,8 @@
 """Coresets: few weighted nodes that stand for many. A new preset is one class in a module, and one line here."""
 
-from probi.coreset.importance import ImportanceSampling
+from probi.coreset.importance import ImportanceSampling, Preset
 from probi.coreset.lss import GuaranteedSampling
 from probi.coreset.paper import RingSampling
-from probi.coreset.preset import Preset
 
 # By their public names.
 PRESETS: dict[str, type[Preset]] = {

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from probi._types import Floats, Integers
+from probi.coreset.importance import Preset, Retained, concat_nonempty
 from probi.coreset.paper import buckets, draws, kumar_medians, nearest, rings_of, spreads_around
-from probi.coreset.preset import Preset, Retained, concat_nonempty
 from probi.errors import InputError, SolverWarning
 from probi.nodes import Nodes, as_nodes
 from probi.solver.problem import Problem, draw

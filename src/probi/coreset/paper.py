@@ -11,7 +11,7 @@ import numpy as np
 from probi import _parallel
 from probi._kernels import geometry, sampled_median
 from probi._types import Array, Floats, Integers, Labels
-from probi.coreset.preset import Preset, Retained, concat_nonempty
+from probi.coreset.importance import Preset, Retained, concat_nonempty
 from probi.medians import paper_medians
 from probi.nodes import Nodes
 from probi.objective import Assignment

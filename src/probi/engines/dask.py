@@ -38,9 +38,8 @@ from probi.engines.tasks import Summarize, Task, groups, merge, unpack_part
 from probi.errors import InputError, MissingExtraError
 from probi.estimators import KMedianBase
 from probi.io.options import Options
-from probi.membership import memberships
 from probi.nodes import Nodes
-from probi.objective import assign_inliers
+from probi.objective import assign_inliers, memberships
 from probi.summary import Summary
 from probi.tables.to_arrays import sorted_by_id
 from probi.validation import check_count, seed_of

@@ -20,9 +20,8 @@ from probi.io.node_assembler import Batch
 from probi.io.rows import FILE
 from probi.io.transform import Transform
 from probi.medoids import Representatives
-from probi.membership import LabelMemberships, label_memberships
 from probi.nodes import Nodes
-from probi.objective import TwoNearest
+from probi.objective import LabelMemberships, TwoNearest, label_memberships
 from probi.solver.result import Result
 from probi.tables.columns import Columns
 from probi.tables.convert import to_table

@@ -11,7 +11,7 @@ from probi._stores import Location, as_path
 from probi.errors import InputError
 
 if TYPE_CHECKING:
-    from probi.coreset.preset import Preset
+    from probi.coreset.importance import Preset
     from probi.nodes import Nodes
 
 # Nodes in the audit sample. The standard error of a cost on Covertype is then 1.7 % of it (2,000: 1.9 %).

@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 
 from probi._types import Array
+from probi.coreset.importance import SIZE_PER_CLUSTER
 from probi.coreset.paper import PAPER_MEDIANS
-from probi.coreset.preset import SIZE_PER_CLUSTER
 from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.summary.audit import AuditSample, Surroundings

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probi import _parallel
-from probi.coreset.preset import Retained, concat_nonempty, nonempty
+from probi.coreset.importance import Retained, concat_nonempty, nonempty
 from probi.errors import InputError
 from probi.medians import SPREAD_TOL, certified_medians, measured
 from probi.nodes import Nodes

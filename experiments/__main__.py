@@ -23,6 +23,7 @@ from experiments import (
     readme,
     theory,
 )
+from experiments.field import run as field
 from experiments.records import Records, write_machine
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,13 +33,15 @@ RESULTS = ROOT / "docs" / "results"
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m experiments", description=__doc__)
     whats = ["paper", "readings", "quality", "hostile", "growth", "billion", "peers", "points", "theory"]
-    whats += ["answers", "calibration", "imputation", "pages"]
+    whats += ["answers", "calibration", "imputation", "field", "pages"]
     parser.add_argument("what", choices=whats)
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="folder with the files of the data sets")
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache" / "experiments", help="folder for large files")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for results")
     parser.add_argument("--runs", type=int, default=5, help="runs of each kind; the paper has 100")
     parser.add_argument("--only", nargs="*", help="data sets, by name")
+    parser.add_argument("--system", nargs="*", type=Path, default=[], help="field: files with more systems")
+    parser.add_argument("--jobs", type=int, default=1, help="field: settings that run at the same time")
     parser.add_argument("--note", default="", help="what is to be known about the machine, said on every page")
     parser.add_argument("--stand-in", action="store_true", help="generate data sets whose files are not there")
     chosen = parser.parse_args()
@@ -49,7 +52,9 @@ def main() -> int:
 
     if chosen.what != "pages":
         # Some are measured in a run of their own, which says nothing about the other results.
-        own = {name: f"{name}_machine" for name in ("points", "growth", "answers", "calibration", "imputation")}
+        own = {
+            name: f"{name}_machine" for name in ("points", "growth", "answers", "calibration", "imputation", "field")
+        }
         name = (own | {"billion": "growth_machine"}).get(chosen.what, "machine")
         write_machine(chosen.results, chosen.note, f"{name}.json")
     try:
@@ -104,6 +109,8 @@ def _run(chosen: argparse.Namespace, report: Callable[[str], None]) -> None:
         calibration.run(chosen.results, report)
     elif chosen.what == "imputation":
         imputation.run(chosen.results, chosen.only, report)
+    elif chosen.what == "field":
+        field.run(chosen.data, chosen.results, chosen.runs, chosen.system, report, chosen.jobs)
 
 
 if __name__ == "__main__":

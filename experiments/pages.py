@@ -10,6 +10,7 @@ import numpy as np
 from experiments import peers, quality
 from experiments.answers_page import answers_page
 from experiments.calibration import calibration_page
+from experiments.field.page import field_page
 from experiments.hostile import hostile_section
 from experiments.imputation import imputation_page
 from experiments.pictures import paper_pictures, plot_distortion, plot_gap, plot_growth
@@ -37,6 +38,7 @@ ABOUT = {
     "answers": "representatives, memberships, possible worlds, the number of clusters, outliers: how well and how fast",
     "calibration": "of labels with a confidence of 0.9, how many are right",
     "imputation": "clusters under missing values: nodes of imputations beside one completed table",
+    "field": "systems for uncertain data on ten labelled data sets: ranks, where others are better, add your own",
 }
 
 
@@ -46,7 +48,7 @@ def write_all(folder: Path) -> list[Path]:
     for name, make in (
         ("paper", paper_page), ("quality", quality_page), ("peers", peers_page), ("growth", growth_page),
         ("theory", theory_page), ("answers", answers_page), ("calibration", calibration_page),
-        ("imputation", imputation_page),
+        ("imputation", imputation_page), ("field", field_page),
     ):  # fmt: skip
         text = make(folder)
         if text:

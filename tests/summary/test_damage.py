@@ -362,7 +362,7 @@ def test_flipped_bits_with_a_right_checksum_are_errors_or_other_numbers():
 
 
 def test_a_newer_format_says_so():
-    with pytest.raises(InputError, match=r"format 8, but this version of probi reads up to 7"):
+    with pytest.raises(InputError, match=r"format 9, but this version of probi reads up to 8"):
         Summary.from_bytes(forged(header=put("format", value=8)))
 
 

@@ -23,6 +23,7 @@ import probi
 from probi import InputError, Nodes, Summary, expected_cost, solve
 from probi.coreset.importance import ImportanceSampling
 from probi.summary import file
+from probi.summary.config import SummaryConfig
 from probi.summary.stream import ShardKey
 
 PRESETS = ["default", "paper"]
@@ -160,7 +161,7 @@ def test_any_program_that_knows_arrow_can_read_it(tmp_path):
     assert set(table.schema.metadata) == {b"probi", b"checksum"}
     header = json.loads(table.schema.metadata[b"probi"])
     config = header["config"]
-    assert (header["format"], config["n_clusters"], config["size"], config["preset"]) == (7, 2, 8, "default")
+    assert (header["format"], config["n_clusters"], config["size"], config["preset"]) == (8, 2, 8, "default")
 
 
 @pytest.mark.parametrize("format", [1, 3, 4])
@@ -213,17 +214,36 @@ def test_format_6_is_read_as_it_was_meant():
     assert Summary.from_bytes(summary.to_bytes()).to_bytes() == summary.to_bytes()
 
 
-def test_a_summary_goes_on_as_it_began_whatever_the_program_would_choose_today(monkeypatch):
-    points = Nodes.from_points(np.random.default_rng(0).lognormal(0.0, 2.0, (400, 1)))
-    summary = summarized(points[:350], audit_size=50)
-    known, data = summary.evaluate([[1.0]]), summary.to_bytes()
+def test_format_7_is_read_as_it_was_meant():
+    """700 points, then 600 nodes, in leaves of 60 coordinates whose coresets join; 900 more join them as they did."""
+    summary = Summary.load(Path(__file__).parents[1] / "data" / "summary_format_7.probi")
+    assert (summary.n_nodes, summary.n_retained, summary.mass) == (1300, 23, 2599.0)
+    config, (stream,) = summary._config, summary._streams
+    assert (config.leaf_coordinates, config.joining_level, config.leaves_joined, stream.leaf_number) == (60, 2, 16, 73)
+    centers = [[1.0, 1.0], [3.0, 2.0]]
+    assert_allclose([*summary.evaluate(centers)], [4645.983041848138, 448.88099701476733], rtol=1e-12)
+    assert Summary.from_bytes(summary.to_bytes()).to_bytes() == summary.to_bytes()
+    points = np.random.default_rng(2).integers(0, 40, (900, 3, 2)) / 8.0
+    summary.update(Nodes.from_dense(points, weights=1.0 + np.arange(900) % 3))
+    assert_allclose(summary.coreset().points.sum(), 105.75, rtol=1e-12)
+    assert_allclose([*summary.evaluate(centers)], [7415.160176237008, 511.14508812923907], rtol=1e-12)
+
+
+@pytest.mark.parametrize(("constant", "other"), [("fan_in", 3), ("joining_level", 1), ("leaves_joined", 3)])
+def test_a_summary_goes_on_as_it_began_whatever_the_program_would_choose_today(monkeypatch, constant, other):
+    rng = np.random.default_rng(0)
+    points = Nodes.from_points(rng.lognormal(0.0, 2.0, (1600, 8 if constant == "leaves_joined" else 1)))
+    config = SummaryConfig(2, 8, audit_size=50, leaf_coordinates=96 if constant == "leaves_joined" else 0)
+    summary, centers = Summary.from_config(config), np.ones((1, points.n_features))
+    summary.update(points[:1400])
+    known, data = summary.evaluate(centers), summary.to_bytes()
     assert known.standard_error > 0.0
-    summary.update(points[350:])
-    monkeypatch.setattr(ImportanceSampling, "fan_in", 3)
+    summary.update(points[1400:])
+    monkeypatch.setattr(ImportanceSampling, constant, other)
     again = Summary.from_bytes(data)
-    assert again.evaluate([[1.0]]) == known
+    assert again.evaluate(centers) == known
     assert again.to_bytes() == data
-    again.update(points[350:])
+    again.update(points[1400:])
     assert again.to_bytes() == summary.to_bytes()
 
 

@@ -86,8 +86,13 @@ class Preset(ABC):
     fan_in: ClassVar[int] = 4
     # Coordinates at which a leaf ends before it has all its nodes; 0: it does not.
     leaf_coordinates: ClassVar[int] = 0
-    # Level from which on a coreset joins the one that is there, without waiting for a group of them.
-    joining_level: ClassVar[float] = math.inf
+    # Level from which on a coreset joins the one that is there, without waiting for a group of them. No stream has as
+    # many levels as this.
+    joining_level: ClassVar[int] = 64
+    # Leaves of large nodes that join one coreset before it becomes one of the next level. With 4 and with 16, errors
+    # are those of groups of four within their noise; with one coreset for 40 leaves and more they are half as large
+    # again.
+    leaves_joined: ClassVar[int] = 16
 
     n_clusters: int
     size: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -12,7 +13,6 @@ from probi.errors import InputError
 
 if TYPE_CHECKING:
     from probi.coreset.importance import Preset
-    from probi.nodes import Nodes
 
 # Nodes in the audit sample. The standard error of a cost on Covertype is then 1.7 % of it (2,000: 1.9 %).
 AUDIT_SIZE = 2500
@@ -45,11 +45,14 @@ class SummaryConfig:
     delta: float | None = option_field(None, "With --preset theory: how often it may be exceeded.", metavar="SHARE")
     audit_size: int = option_field(AUDIT_SIZE, "Nodes from which costs are estimated.", metavar="NODES", min=1)
 
-    # Nodes per leaf at most, and coresets of one level that become one of the next; 0: as in the preset. Coordinates
-    # per leaf, at which it ends with fewer nodes (short_leaves); 0: any number, None: as in the preset. Saved in the
-    # file, so that a summary continues as it began even if a later version has other defaults.
+    # Nodes per leaf at most, coresets of one level that become one of the next, the level from which on each joins the
+    # one that is there, and leaves of large nodes that join one coreset; 0: as in the preset. Coordinates per leaf, at
+    # which it ends with fewer nodes (short_leaves); 0: any number, None: as in the preset. Saved in the file, so that a
+    # summary continues as it began even if a later version has other defaults.
     leaf: int = 0
     fan_in: int = 0
+    joining_level: int = 0
+    leaves_joined: int = 0
     leaf_coordinates: int | None = None
 
     def __post_init__(self) -> None:
@@ -71,7 +74,7 @@ class SummaryConfig:
         if self.leaf_coordinates is None:
             object.__setattr__(self, "leaf_coordinates", coresets.leaf_coordinates)
         check_count("leaf_coordinates", self.leaf_coordinates, least=0)
-        for name, least in (("leaf", self.min_leaf), ("fan_in", 2)):
+        for name, least in (("leaf", self.min_leaf), ("fan_in", 2), ("joining_level", 1), ("leaves_joined", 2)):
             value = getattr(self, name) or getattr(coresets, name)
             check_count(name, value, least=least)
             object.__setattr__(self, name, int(value))
@@ -105,9 +108,16 @@ class SummaryConfig:
             return ()
         return (self.min_leaf, coordinates), (max(self.min_leaf, self.leaf // 2), coordinates // 4)
 
-    def is_wide(self, leaf: Nodes) -> bool:
+    def expected_leaf(self, coordinates_per_node: float) -> int:
+        """Nodes of a leaf of such nodes."""
+        n = self.leaf
+        for least, coordinates in self.short_leaves:
+            n = min(n, max(least, math.ceil(coordinates / coordinates_per_node)))
+        return n
+
+    def is_wide(self, n_coordinates: float) -> bool:
         """Whether the nodes of a leaf have many coordinates: it ended because of them, with few nodes."""
-        return 0 < (self.leaf_coordinates or 0) <= leaf.n_realizations * leaf.n_features
+        return 0 < (self.leaf_coordinates or 0) <= n_coordinates
 
     def for_shard(self, shard: int) -> SummaryConfig:
         """The same config for another part of the data."""

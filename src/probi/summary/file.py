@@ -44,9 +44,10 @@ from probi.validation import (
 )
 
 # Windows had their own numbers up to 3: see _read_archive.
-FORMAT = 7
+FORMAT = 8
 # Parameters that older formats did not save: up to format 2 the size of the audit sample was a constant (and sizes of
-# audited nodes their masses), up to format 6 every leaf had the same number of nodes.
+# audited nodes their masses), up to format 6 every leaf had the same number of nodes. Up to format 7 the rule by which
+# coresets join was the one that presets still have.
 BEFORE = {"audit_size": 2500, "leaf_coordinates": 0}
 CHECKSUM_PREFIX = b"probi-sha256:"
 CHECKSUM = re.compile(CHECKSUM_PREFIX + rb"([0-9a-f]{64})")
@@ -90,21 +91,31 @@ def to_bytes(config: SummaryConfig, states: Mapping[Any, State], window: dict[st
     # A user's text must not look like the checksum; JSON reads the escaped colon as the same text.
     text = json.dumps(header | {"summaries": entries}).replace("probi-sha256:", "probi-sha256\\u003a")
     table = pa.table(_columns(parts, id_columns)).replace_schema_metadata({"probi": text, "checksum": NO_CHECKSUM})
-    data = _to_ipc(table, COMPRESSED)
-    if claims_too_much(data):  # constant numbers, say: the file would not load
-        data = _to_ipc(table, pa.ipc.IpcWriteOptions())
+    file = _to_ipc(table, COMPRESSED)
+    if claims_too_much(file.getvalue()):  # constant numbers, say: the file would not load
+        file = _to_ipc(table, pa.ipc.IpcWriteOptions())
+    checksum, places = _checksum(file.getvalue())
+    for place in places:
+        file.seek(place)
+        file.write(checksum)
+    return file.getvalue()
+
+
+def _checksum(data: bytes) -> tuple[bytes, tuple[int, int]]:
+    """The checksum, and where it belongs: the metadata stand at the beginning and at the end.
+
+    What looks like a checksum between them is an id.
+    """
     checksum = CHECKSUM_PREFIX + hashlib.sha256(data).hexdigest().encode()
-    # The metadata stand at the beginning and at the end; what looks like a checksum between them is an id.
-    for start in (data.index(NO_CHECKSUM), data.rindex(NO_CHECKSUM)):
-        data = data[:start] + checksum + data[start + len(checksum) :]
-    return data
+    return checksum, (data.index(NO_CHECKSUM), data.rindex(NO_CHECKSUM))
 
 
-def _to_ipc(table: pa.Table, options: Any) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema, options=options) as writer:
+def _to_ipc(table: pa.Table, options: Any) -> io.BytesIO:
+    """The bytes of a table, which are written and read without a copy of all of them."""
+    file = io.BytesIO()
+    with pa.ipc.new_file(file, table.schema, options=options) as writer:
         writer.write_table(table)
-    return bytes(sink.getvalue().to_pybytes())
+    return file
 
 
 def _entry(period: int | None, state: State, id_columns: Mapping[Any, str]) -> dict[str, Any]:

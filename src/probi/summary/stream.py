@@ -31,10 +31,6 @@ Floats = NDArray[np.float64]
 # Purposes of random numbers, as part of their keys.
 AUDIT, REDUCE, FINAL, COLLAPSE, THIN = range(5)
 
-# Leaves of large nodes that join one coreset before it becomes one of the next level. With 4 and with 16, errors are
-# those of groups of four within their noise; with one coreset for 40 leaves and more they are half as large again.
-LARGE_LEAVES_JOINED = 16
-
 # Nodes are numbered up to here, and then from 0 again: kernels count in 64 bits.
 MAX_NUMBER = 1 << 62
 
@@ -226,9 +222,7 @@ class Stream:
     def _expected_leaf(self, nodes: Nodes) -> tuple[int, int]:
         """Nodes and realizations of a leaf of nodes like these."""
         each = nodes.n_realizations / len(nodes)
-        n = self.config.leaf
-        for least, coordinates in self.config.short_leaves:
-            n = min(n, max(least, int(coordinates / (each * nodes.n_features))))
+        n = self.config.expected_leaf(each * nodes.n_features)
         return n, int(n * each)
 
     def _new_buffer(self, nodes: Nodes, start: int, thinning: ThinningTotals) -> Buffer:
@@ -256,8 +250,8 @@ class Stream:
         for number, leaf in enumerate(leaves, self.leaf_number):
             digest = add(partial(self._digest, leaf, number, read.surroundings))
             last = add(_Read.after, last, digest)
-            if self.config.is_wide(leaf):
-                level, joined = _take_joined(levels, 0, number, LARGE_LEAVES_JOINED)
+            if self.config.is_wide(leaf.n_realizations * leaf.n_features):
+                level, joined = _take_joined(levels, 0, number, self.config.leaves_joined)
                 _place(levels, level, add(partial(self._reduce_leaf, number), digest, *joined))
                 continue
             _place(levels, 0, add(partial(self._reduce_leaf, number), digest))
@@ -346,7 +340,7 @@ class Stream:
             for i in range(full):
                 group = levels[level][i * fan_in : (i + 1) * fan_in]
                 number, place = seal.leaf + n_ever - full + i, level + 1
-                if place >= self.config.coresets.joining_level:
+                if place >= self.config.joining_level:
                     place, joined = _take_joined(levels, place, number, fan_in)
                     group += joined
                 _place(levels, place, add(partial(self._reduce_group, level + 1, number), *group))

@@ -17,6 +17,7 @@ from probi.errors import InputError
 from probi.nodes import Nodes, as_nodes
 from probi.objective import check_centers, expected_distances, trimmed_cost
 from probi.solver.result import Evaluation
+from probi.summary import memory
 from probi.summary.audit import AuditSample
 from probi.summary.buffer import Form
 from probi.summary.config import AUDIT_SIZE, Configured, SummaryConfig
@@ -32,7 +33,7 @@ from probi.summary.stream import (
     with_buffers,
 )
 from probi.thinning import ThinningTotals
-from probi.validation import LARGEST, SMALLEST, check_mass, frozen, plain_ids, seed_of
+from probi.validation import LARGEST, SMALLEST, check_count, check_mass, frozen, plain_ids, seed_of
 
 T = TypeVar("T")
 
@@ -205,6 +206,8 @@ class Summary(Configured):
                     streams, audit = _convert_state(form, streams, audit)
                 nodes = form.convert(nodes)
             at, stream = _open_stream(streams)
+            if (stream.buffer.n_realizations + nodes.n_realizations) * nodes.n_features > memory.MIN_COORDINATES:
+                self._check_memory(nodes, stream.n_nodes + len(nodes))
             stream, audit = stream.updated(nodes, audit)
             self._become([*streams[:at], stream, *streams[at + 1 :]], audit)
 
@@ -280,6 +283,45 @@ class Summary(Configured):
                 raise InputError(f"Scaled by {factor}, the mass would be {mass:.0e}: it would underflow or overflow.")
             streams, audit = self._state
             self._become([stream.scaled(number) for stream in streams], audit.scaled(number))
+
+    def _check_memory(self, nodes: Nodes, n_nodes: int) -> None:
+        each = nodes.n_realizations / len(nodes)
+        memory.require(memory.estimate(self._config, nodes.n_features, each, nodes.dtype, n_nodes))
+
+    def memory_estimate(
+        self, n_features: int, n_realizations: int = 1, *, dtype: Any = "float64", n_nodes: int | None = None
+    ) -> int:
+        """Bytes that :meth:`update`, :meth:`save` and :func:`probi.solve` take at most, for a stream of such nodes.
+
+        Beside the nodes that are passed, and the process itself. At most twice what they really take, and 32 MB more.
+        :meth:`update` refuses nodes that cannot fit.
+
+        Parameters
+        ----------
+        n_features : int
+            Dimension of the space.
+        n_realizations : int, default=1
+            Of a node, on average.
+        dtype : dtype, default="float64"
+            Of the points.
+        n_nodes : int, default=None
+            Length of the stream. None: a billion; longer ones take little more.
+
+        Returns
+        -------
+        int
+            Number of bytes.
+
+        Examples
+        --------
+        >>> import probi
+        >>> probi.Summary(n_clusters=20).memory_estimate(n_features=768) // 1_000_000
+        924
+        """
+        check_count("n_features", n_features)
+        check_count("n_realizations", n_realizations)
+        check_count("n_nodes", 0 if n_nodes is None else n_nodes, least=0)
+        return memory.estimate(self._config, n_features, n_realizations, dtype, n_nodes)
 
     def _become(self, streams: Sequence[Stream], audit: AuditSample) -> None:
         """Switch to a new state atomically, and clear the cache."""

@@ -6,13 +6,14 @@ A process that needs a kernel the other one is compiling waits for it and loads 
 
 import atexit
 import contextlib
+import gc
 import hashlib
 import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,6 +24,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.runtime.nrt import rtsys
+from numba.core.targetconfig import ConfigStack
 from numba.extending import lower_builtin, register_jitable, type_callable
 
 from probi import _notes
@@ -217,11 +219,23 @@ OPTIONS: dict[str, Any] = {
 }
 
 
+@contextlib.contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Compiling makes millions of objects that stay: to look for garbage among them takes a tenth of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 class _KernelLibrary(JITCodeLibrary):
     """Machine code of a kernel, with copies of its own of the parts that it calls.
 
-    The process that compiles a kernel also has each part by itself, optimized once less. Called by its name, that one
-    would be found instead of the copy: other bits than in a process that loads the kernel from the disk.
+    A part that is not inlined would be found by its name, in the kernel that the process compiled first: other bits
+    than in a process that loads this one from the disk.
     """
 
     def _finalize_final_module(self) -> None:
@@ -231,10 +245,45 @@ class _KernelLibrary(JITCodeLibrary):
         super()._finalize_final_module()
 
 
-class _KernelCompiler(Compiler):
+class _PartLibrary(JITCodeLibrary):
+    """Code of a part. It becomes machine code in the kernels that call it and not by itself: a fifth of the time."""
+
+    def _optimize_final_module(self) -> None:
+        """Leave it to the kernels."""
+
+    def _finalize_final_module(self) -> None:
+        self._finalized = True
+
+    def get_pointer_to_function(self, _: str) -> int:
+        return 0
+
+    @property
+    def codegen(self) -> Any:
+        return self
+
+    def set_env(self, _name: str, _environment: Any) -> None:
+        """Called by Numba as a method of ``codegen``: there is no code yet that would need Python objects."""
+
+
+class _PartCompiler(Compiler):
     """Numba's compiler with that kind of library."""
 
     def define_pipelines(self) -> Any:
+        if self.state.library is None:
+            self.state.library = _PartLibrary(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+        return super().define_pipelines()
+
+
+class _KernelCompiler(Compiler):
+    """Numba's compiler with that kind of library."""
+
+    def compile_extra(self, func: Any) -> Any:
+        with _without_garbage_collection():
+            return super().compile_extra(func)
+
+    def define_pipelines(self) -> Any:
+        # Numba compiles a callee again for each set of flags of its callers; kernels and parts differ in one alone.
+        ConfigStack().top().no_cpython_wrapper = True
         if self.state.library is None:
             self.state.library = _KernelLibrary(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
             self.state.library.enable_object_caching()
@@ -245,7 +294,7 @@ def make_dispatcher(function: Callable[..., Any]) -> Any:
     """Numba's dispatcher of a function, whose compiled code is cached on disk if a folder is writable."""
     with global_compiler_lock:  # no thread compiles a kernel while another one registers its parts
         while new_parts:
-            register_jitable(**OPTIONS)(new_parts.popleft())
+            register_jitable(pipeline_class=_PartCompiler, **OPTIONS)(new_parts.popleft())
     dispatcher: Any = numba.njit(pipeline_class=_KernelCompiler, **OPTIONS)(function)
     # Numba raises when it finds no folder for its cache (a read-only home on a worker): a slow start beats none.
     with contextlib.suppress(RuntimeError):

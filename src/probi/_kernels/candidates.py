@@ -6,6 +6,7 @@ from probi._kernels._compile import kernel, part
 from probi._kernels.assignment import others_moved
 from probi._kernels.geometry import squared_distance, squared_distances_of_four, two_smallest
 from probi._kernels.pull import COST, ON_POINT, RECIPROCAL
+from probi._kernels.sampling import first_above
 
 
 @kernel
@@ -42,7 +43,7 @@ def draw_seeds(rows, mass, spreads, medians, uniforms, centers, labels, nearest,
                     scores[row] = total
             best, chosen, lowest = 0, 0, np.inf
             for j in range(n_candidates if c > 0 else 1):
-                drawn = _first_above(scores, uniforms[s, c, j] * total)
+                drawn = first_above(scores, uniforms[s, c, j] * total)
                 _copy(medians, drawn, centers[s, c])
                 cost = _cost_with(rows, mass, nearest[s], centers[s], c, distances[j])
                 if cost < lowest or j == 0:
@@ -63,20 +64,6 @@ def _cumulate_excess(mass, nearest, spreads, scores):
         total += mass[row] * max(nearest[row] - spreads[row], 0.0)
         scores[row] = total
     return total
-
-
-@part
-def _first_above(cumulated, value):
-    """First index at which cumulative sums exceed a value, or else at which they reach their maximum."""
-    low, high = 0, cumulated.shape[0] - 1
-    while low < high:
-        middle = (low + high) // 2
-        # The first above; of those that are equal to the maximum, the first.
-        if cumulated[middle] > value or cumulated[middle] == cumulated[-1]:
-            high = middle
-        else:
-            low = middle + 1
-    return low
 
 
 @part

@@ -5,6 +5,7 @@ import numpy as np
 from probi._kernels._compile import kernel, part
 from probi._kernels.geometry import squared_distance
 from probi._kernels.pull import RELAXATION
+from probi._kernels.sampling import first_above
 
 # Drawn realizations of which all fifteen subsets' means are candidates.
 N_SUBSETS = 4
@@ -36,12 +37,12 @@ def sampled_medians(points, probabilities, cumulative, offsets, chosen, uniforms
     rows, candidate, pull = np.empty(n_drawn, np.int64), np.empty((1, d)), np.empty(d)
     n_each, n_subsets = n_spanning + n_judging, 1 << min(n_spanning, N_SUBSETS)
     n_last = n_drawn - n_each * n_repetitions
-    equal, best = np.ones(max(n_each, n_last)), np.empty((n_repetitions, d))
+    equal, best = np.ones(n_each), np.empty((n_repetitions, d))
+    judges, weights = rows[n_drawn - n_last :], np.empty(n_last)
     for i in range(start, stop):
         first, last = offsets[chosen[i]], offsets[chosen[i] + 1]
         for j in range(n_drawn):
-            rows[j] = first + np.searchsorted(cumulative[first:last], uniforms[i, j] * cumulative[last - 1], "right")
-            rows[j] = min(rows[j], last - 1)
+            rows[j] = first + first_above(cumulative[first:last], uniforms[i, j] * cumulative[last - 1])
         for repetition in range(n_repetitions):
             drawn = rows[repetition * n_each : (repetition + 1) * n_each]
             lowest = np.inf
@@ -57,14 +58,13 @@ def sampled_medians(points, probabilities, cumulative, offsets, chosen, uniforms
                     lowest = cost
                     for f in range(d):
                         best[repetition, f] = candidate[0, f]
-        winner, lowest = 0, np.inf
-        for repetition in range(n_repetitions if n_repetitions > 1 else 0):
+        n_judges, winner, lowest = min(n_last, last - first), 0, np.inf
+        for j in range(n_judges):
+            weights[j] = 1.0
             if last - first <= n_last:
-                cost = cost_of_some(
-                    points, np.arange(first, last), probabilities[first:last], last - first, best, repetition
-                )
-            else:
-                cost = cost_of_some(points, rows[n_drawn - n_last :], equal, n_last, best, repetition)
+                judges[j], weights[j] = first + j, probabilities[first + j]
+        for repetition in range(n_repetitions if n_repetitions > 1 else 0):
+            cost = cost_of_some(points, judges, weights, n_judges, best, repetition)
             if cost < lowest:
                 winner, lowest = repetition, cost
         for f in range(d):

@@ -36,6 +36,20 @@ def cap(scores, size):
     return limit, n_certain, 0.0
 
 
+@part
+def first_above(cumulated, value):
+    """First index at which cumulative sums exceed a value, or else at which they reach their maximum."""
+    low, high = 0, cumulated.shape[0] - 1
+    while low < high:
+        middle = (low + high) // 2
+        # The first above; of those that are equal to the maximum, the first.
+        if cumulated[middle] > value or cumulated[middle] == cumulated[-1]:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
 @kernel
 def draw_once(mass, size, uniforms, drawn, times):
     """Draw about ``size`` distinct rows by mass, in ascending order.
@@ -105,7 +119,8 @@ def choose(leaves, cell_of, mass, masses, costs, distances, size, offset, scores
             certain[cell] += mass[row] if scores[row] >= limit else 0.0
             rest[cell] += 0.0 if scores[row] >= limit else mass[row]
     else:
-        rest[:] = masses
+        for c in range(n_cells):  # as an assignment of arrays, it takes five seconds to compile
+            rest[c] = masses[c]
     for i in range(n):
         picked[cell_of[leaves[chosen[i]]]] += mass[chosen[i]] * factors[i]
     for i in range(n):

@@ -110,8 +110,8 @@ def test_random_numbers_outside_those_of_a_node_are_not_used(size, max_kept, see
     nodes, n_candidates = dense(n=1, m=size, seed=seed), thinning.CANDIDATES * max_kept
     (first,), (last,) = kernels.draws_of(np.array([size]), n_candidates)
     uniforms = np.random.default_rng(seed).uniform(size=last - first)
-    # Totals that may be written to, as nodes.thin has them: else the kernel would be compiled a second time.
-    given = kernels.Given(nodes.points, nodes.probabilities, nodes.offsets, nodes.total_probabilities.copy())
+    # Offsets and totals that may be written to, as nodes.thin has them: else the kernel would be compiled again.
+    given = kernels.Given(nodes.points, nodes.probabilities, nodes.offsets.copy(), nodes.total_probabilities.copy())
 
     def thin(outside):
         around = np.full(last, outside)
@@ -121,7 +121,7 @@ def test_random_numbers_outside_those_of_a_node_are_not_used(size, max_kept, see
         )  # fmt: skip
         kernels.thin(
             given, np.array([0]), np.concatenate([around, uniforms, around]), np.array([last - first]), n_candidates,
-            False, kept, 0, 1,
+            False, False, kept,
         )  # fmt: skip
         return kept
 

@@ -13,7 +13,7 @@ from probi._kernels.sampling import keyed_uniforms
 from probi._kernels.thinning import Given
 from probi._types import Array
 from probi.errors import InputError
-from probi.validation import check_count, check_share, max_allowed
+from probi.validation import check_count, check_share, frozen, max_allowed
 
 # Candidates drawn per realization kept. They add a quarter to the bound of the variance.
 CANDIDATES = 4
@@ -135,38 +135,54 @@ def thin(given: Given, max_realizations: int, key: int, first: int, bounded: boo
     # A sum of many rounded probabilities may be further above 1 than that of a few.
     totals = np.where(~unchanged & (totals > max_allowed(1, probabilities.dtype)), 1.0, totals)
     chosen = np.flatnonzero(~unchanged)
-    n_chosen = len(chosen)
-    kept = kernels.Kept(
-        np.empty((n_chosen, max_realizations, d), points.dtype), np.empty((n_chosen, max_realizations)),
-        np.empty(n_chosen, np.int64), np.empty((n_chosen, 3)), np.empty((n_chosen, 2)),
-    )  # fmt: skip
     n_candidates = CANDIDATES * max_realizations
     first_draws, last_draws = kernels.draws_of(sizes[chosen], n_candidates)
     draws = np.concatenate([[0], np.cumsum(last_draws - first_draws)])
     given, numbers = given._replace(totals=totals), (chosen + first).astype(np.uint64)
 
-    def thin_some(start: int, stop: int) -> None:
+    def thin_some(start: int, stop: int) -> tuple[Array, ...]:
         uniforms = np.empty(draws[stop] - draws[start])
         keyed_uniforms(np.uint64(key), numbers, first_draws, draws, uniforms, start, stop)
         first_uniforms = draws[start:stop] - draws[start] - first_draws[start:stop]
-        kernels.thin(given, chosen, uniforms, first_uniforms, n_candidates, bounded, kept, start, stop)
+        some, n_some = chosen[start:stop], stop - start
+        kept = kernels.Kept(
+            np.empty((n_some, max_realizations, d)), np.empty((n_some, max_realizations)), np.empty(n_some, np.int64),
+            np.empty((n_some, 3)), np.empty((n_some, 2)),
+        )  # fmt: skip
+        kernels.thin(
+            _as_float64(given, some[0], some[-1] + 1), some - some[0], uniforms, first_uniforms, n_candidates, bounded,
+            points.dtype == np.float32, kept,
+        )  # fmt: skip
+        used = np.arange(max_realizations) < kept.sizes[:, None]
+        return (kept.points[used].astype(points.dtype), kept.probabilities[used], *kept[2:])
 
-    step = max(STEP, MIN_REALIZATIONS * n_chosen // int(sizes[chosen].sum()))
-    _parallel.run(thin_some, _parallel.ranges(n_chosen, step))
+    step = max(STEP, MIN_REALIZATIONS * len(chosen) // int(sizes[chosen].sum()))
+    parts = _parallel.run(thin_some, _parallel.ranges(len(chosen), step))
+    kept_points, kept_probabilities, kept_sizes, errors, spreads[chosen] = map(np.concatenate, zip(*parts, strict=True))
     new_sizes = sizes.copy()
-    new_sizes[chosen] = kept.sizes
+    new_sizes[chosen] = kept_sizes
     new_offsets = np.concatenate([[0], np.cumsum(new_sizes)])
     from_unchanged, to_unchanged = np.repeat(unchanged, sizes), np.repeat(unchanged, new_sizes)
-    used = np.arange(max_realizations) < kept.sizes[:, None]
     new_points = np.empty((new_offsets[-1], d), points.dtype)
-    new_points[to_unchanged], new_points[~to_unchanged] = points[from_unchanged], kept.points[used]
+    new_points[to_unchanged], new_points[~to_unchanged] = points[from_unchanged], kept_points
     new_probabilities = np.empty(new_offsets[-1], points.dtype)
     new_probabilities[to_unchanged] = probabilities[from_unchanged]
-    new_probabilities[~to_unchanged] = kept.probabilities[used]
-    (variances[chosen], biases[chosen], moved[chosen]), spreads[chosen] = kept.errors.T, kept.spreads
+    new_probabilities[~to_unchanged] = kept_probabilities
+    variances[chosen], biases[chosen], moved[chosen] = errors.T
     if bounded and d == 1:
         moved = _exact_distances(points, probabilities, offsets, new_points, new_probabilities, new_offsets)
     return Thinned(new_points, new_probabilities, new_offsets, totals, variances, biases, moved, spreads)
+
+
+def _as_float64(given: Given, first: int, last: int) -> Given:
+    """Nodes first:last for the kernel, which is compiled for one dtype: it takes seconds."""
+    start, stop = given.offsets[first], given.offsets[last]
+    return Given(
+        frozen(given.points[start:stop].astype(np.float64, copy=False)),
+        frozen(given.probabilities[start:stop].astype(np.float64, copy=False)),
+        given.offsets[first : last + 1] - start,
+        given.totals[first:last],
+    )
 
 
 def _exact_distances(old: Array, p: Array, old_offsets: Array, new: Array, q: Array, new_offsets: Array) -> Array:

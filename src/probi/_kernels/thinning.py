@@ -24,7 +24,7 @@ NEAR = 0.01
 
 
 class Given(NamedTuple):
-    """Arrays of the nodes to thin."""
+    """Arrays of the nodes to thin; the kernel gets them as float64, whatever the dtype of the data."""
 
     points: NDArray[Any]  # (n_realizations, d)
     probabilities: NDArray[Any]  # (n_realizations,)
@@ -35,7 +35,7 @@ class Given(NamedTuple):
 class Kept(NamedTuple):
     """What is kept of each of the chosen nodes, and what that changes."""
 
-    points: NDArray[Any]  # (n_chosen, max_kept, d)
+    points: NDArray[Any]  # (n_chosen, max_kept, d) float64
     probabilities: NDArray[Any]  # (n_chosen, max_kept)
     sizes: NDArray[Any]  # (n_chosen,)
     # (n_chosen, 3): for any center fixed before, bounds of the variance of the expected distance and of its bias; for
@@ -61,6 +61,7 @@ class _Workspace(NamedTuple):
     groups: NDArray[Any]  # (longest,) as in ``_leaders``
     along: NDArray[Any]  # (longest,) 0, 1, 2, …
     middle: NDArray[Any]  # (1, d)
+    mean: NDArray[Any]  # (1, d) of the candidates, as in ``grow``
     pull: NDArray[Any]  # (d,)
     held: NDArray[Any]  # (3, 3) as in ``draw_pairs``
     rows: NDArray[Any]  # (>= n_candidates + 1,) realizations that are candidates
@@ -88,8 +89,8 @@ def draws_of(sizes: NDArray[Any], n_candidates: int) -> tuple[NDArray[Any], NDAr
 
 
 @kernel
-def thin(given, chosen, uniforms, first_uniforms, n_candidates, bounded, kept, start, stop):
-    """At most ``kept.points.shape[1]`` realizations for each of the nodes chosen[start:stop], which have more.
+def thin(given, chosen, uniforms, first_uniforms, n_candidates, bounded, single, kept):
+    """At most ``kept.points.shape[1]`` realizations for each of the chosen nodes, which have more.
 
     If no more points are distinct, each is kept with the sum of its probabilities: nothing is lost. If merging points
     NEAR to each other suffices, little is lost. A node that may keep one realization keeps the one nearest to its
@@ -97,16 +98,16 @@ def thin(given, chosen, uniforms, first_uniforms, n_candidates, bounded, kept, s
     neighbours are close, as many of those as are wanted (``draw_pairs``). That is unbiased for any center, and keeps
     the total and the expected distance to the middle.
 
-    IN   chosen (n_chosen,) node numbers; uniforms (n,): random numbers in [0, 1); first_uniforms (stop - start,): where
-         draw 0 of a node is (``draws_of``)
-    OUT  kept: rows start:stop overwritten
+    IN   chosen (n_chosen,) node numbers; uniforms (n,): random numbers in [0, 1); first_uniforms (n_chosen,): where
+         draw 0 of a node is (``draws_of``); single: whether new points are rounded to float32
+    OUT  kept: overwritten
     """
     points, probabilities, offsets = given.points, given.probabilities, given.offsets
     kept_points, kept_probabilities, sizes, errors, spreads = kept
-    work = _workspace(given, chosen, n_candidates, start, stop)
-    for i in range(start, stop):
+    work = _workspace(given, chosen, n_candidates)
+    for i in range(chosen.shape[0]):
         first, last, total = offsets[chosen[i]], offsets[chosen[i] + 1], given.totals[chosen[i]]
-        draw = first_uniforms[i - start]
+        draw = first_uniforms[i]
         errors[i] = 0.0
         spreads[i] = -1.0
         sizes[i] = _leaders(points, probabilities, first, last, 0.0, kept_points[i], kept_probabilities[i], work.groups)
@@ -129,7 +130,7 @@ def thin(given, chosen, uniforms, first_uniforms, n_candidates, bounded, kept, s
         )
         if sizes[i] > 0:
             errors[i, 1:] = _center_groups(
-                points, probabilities, first, last, kept_points[i], kept_probabilities[i], work.groups, sizes[i]
+                points, probabilities, first, last, kept_points[i], kept_probabilities[i], work.groups, sizes[i], single
             )
             _keep_total(kept_probabilities[i], sizes[i], total)
             continue
@@ -153,10 +154,13 @@ def thin(given, chosen, uniforms, first_uniforms, n_candidates, bounded, kept, s
 
 
 @part
-def _workspace(given, chosen, n_candidates, start, stop):
+def _workspace(given, chosen, n_candidates):
     d, longest = given.points.shape[1], 0
-    for i in range(start, stop):
-        longest = max(longest, given.offsets[chosen[i] + 1] - given.offsets[chosen[i]])
+    for node in chosen:
+        longest = max(longest, given.offsets[node + 1] - given.offsets[node])
+    along = np.empty(longest, np.int64)
+    for r in range(longest):
+        along[r] = r
     width = max(N_SAMPLED, n_candidates + 1)
     integers, floats = np.empty((4, width), np.int64), np.empty((3, width))
     tree = _Tree(
@@ -164,7 +168,7 @@ def _workspace(given, chosen, n_candidates, start, stop):
         np.empty(2 * n_candidates, np.int32),
     )  # fmt: skip
     return _Workspace(
-        np.empty(longest), np.empty(longest, np.int64), np.arange(longest), np.zeros((1, d)), np.empty(d),
+        np.empty(longest), np.empty(longest, np.int64), along, np.empty((1, d)), np.empty((1, d)), np.empty(d),
         np.empty((3, 3)), integers[0], floats[0], integers[1], floats[1], integers[2], floats[2], integers[3],
         np.empty((n_candidates, d)), np.empty(n_candidates, np.int32), tree,
     )  # fmt: skip
@@ -203,7 +207,7 @@ def _sort_candidates(points, first, m, spread, widest, work):
             work.flat[j, f] = (np.float64(points[first + rows[j], f]) - work.middle[0, f]) / widest
     grow(
         work.flat[:m], work.values[:m], work.order[:m], 1, tree.features[: 2 * m], tree.thresholds[: 2 * m],
-        tree.firsts[: 2 * m], tree.leaf_of[: 2 * m], work.cell_of[:m], work.pull.reshape(1, d),
+        tree.firsts[: 2 * m], tree.leaf_of[: 2 * m], work.cell_of[:m], work.mean,
     )  # fmt: skip
 
 
@@ -276,7 +280,7 @@ def _leaders(points, probabilities, first, last, reach, kept_points, kept_probab
 
 
 @part
-def _center_groups(points, probabilities, first, last, kept_points, kept_probabilities, groups, n):
+def _center_groups(points, probabilities, first, last, kept_points, kept_probabilities, groups, n, single):
     """Move each leader to the mean of its group; otherwise the errors of all nodes would share a direction.
 
     RETURN the cost of carrying the others there
@@ -291,6 +295,8 @@ def _center_groups(points, probabilities, first, last, kept_points, kept_probabi
     for at in range(n):
         for f in range(d):
             kept_points[at, f] += shifts[at, f] / kept_probabilities[at]
+            if single:
+                kept_points[at, f] = np.float32(kept_points[at, f])
     for r in range(first, last):
         at = groups[r - first]
         if at >= 0:

@@ -310,7 +310,7 @@ def _grow(rows: Array, mass: Floats, sample_size: int, max_cells: int, rng: np.r
     m = sampling.draw_once(mass, sample_size, rng.random(sample_size), drawn, times)
     # A copy of the sample: its rows are looked at again and again, and take less of the cache. Shares, not numbers of
     # draws: the sum of so many of the largest squares would overflow.
-    some, shares = rows.take(drawn[:m], axis=0), times[:m] / sample_size
+    some, shares = rows.take(drawn[:m], axis=0).astype(np.float64, copy=False), times[:m] / sample_size
     made = _Tree(
         np.empty(2 * m, np.uint64), np.empty(2 * m), np.empty(2 * m, np.uint64), np.empty(2 * m, np.int32),
         np.empty(m, np.int32), np.empty((max_cells, rows.shape[1])),

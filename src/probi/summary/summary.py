@@ -21,7 +21,6 @@ from probi.summary import memory
 from probi.summary.audit import AuditSample
 from probi.summary.buffer import Form
 from probi.summary.config import AUDIT_SIZE, Configured, SummaryConfig
-from probi.summary.shards import first_shard, form_of, merge_streams
 from probi.summary.stream import (
     ShardKey,
     State,
@@ -29,6 +28,9 @@ from probi.summary.stream import (
     Totals,
     all_retained,
     final_coreset,
+    first_shard,
+    form_of,
+    merge_streams,
     sums,
     with_buffers,
 )

@@ -3,6 +3,7 @@
 import csv
 import functools
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import fields
@@ -39,7 +40,7 @@ _engine_option = functools.partial(typer.Option, rich_help_panel="Engines")
 
 # Options of commands, by the parameter.
 OPTIONS = {
-    "files": typer.Argument(metavar="FILE...", help="Files, folders, patterns, URLs of them, or - for standard input."),
+    "files": typer.Argument(metavar="FILE", help="Files, folders, patterns, URLs of them, or - for standard input."),
     "clusters": typer.Option(
         "-k", "--clusters", metavar="K", help="Number of clusters: 20, or several: 5,10,20 or 2:30."
     ),
@@ -48,18 +49,20 @@ OPTIONS = {
         metavar="N", help="Starts of the solver; default 10, or 1 for 32 clusters and more or with --preset paper."
     ),
     "outliers": typer.Option(
-        metavar="SHARE", help="Leave out this share of the mass, such as 0.02: what is farthest from all centers."
+        metavar="SHARE", help="Leave out this share of the mass, farthest from all centers: 0.02, for example."
     ),
     "outlier_distance": typer.Option(
         metavar="X", help="Leave out nodes that are farther than this from all centers, beyond their own spread."
     ),
     "output": typer.Option("-o", "--output", help="Folder for the results."),
-    "checkpoint": typer.Option(help="Save the state to this file; rerun the command to resume."),
+    "checkpoint": typer.Option(metavar="PATH", help="Save the state to this file; rerun the command to resume."),
     "checkpoint_every": typer.Option(min=1, metavar="NODES", help="Nodes between two checkpoints."),
     "engine": _engine_option(metavar="NAME", help=f"Where to run: local (this process), {' or '.join(NAMES)}."),
     "workers": _engine_option(metavar="WHERE", help="Number of workers on this machine, or the scheduler's address."),
     "part_size": _engine_option(metavar="MB", min=1, help="Size of the part that a worker reads at a time."),
-    "centers": typer.Option(help="Centers: a results folder, its centers.parquet, or a table of features."),
+    "centers": typer.Option(
+        metavar="PATH", help="Centers: a results folder, its centers.parquet, or a table of features."
+    ),
     "like": typer.Option(
         metavar="RESULTS", help="Read files as the run of this results folder did.", rich_help_panel=READING
     ),
@@ -154,6 +157,8 @@ def command(*examples: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
         made.__annotations__ = {each.name: each.annotation for each in parameters}
         shown = (f"  {line.replace('[', chr(92) + '[')}" for line in examples)
         made.epilog = "\n\n".join(["Examples:", *shown])
+        # typer would keep the line breaks of all paragraphs but the first.
+        made.__doc__ = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.getdoc(function) or "")
         return run
 
     return make

@@ -29,9 +29,9 @@ class Options:
     probability: Given = option_field(None, "Column of probabilities, or none.", metavar="COLUMN")
     weight: Given = option_field(None, "Column of weights, or none.", metavar="COLUMN")
     probabilities: Literal["keep", "normalize"] = option_field(
-        "keep", "keep them, or normalize those of each node to sum to 1."
+        "keep", "Keep them, or normalize those of each node to sum to 1."
     )
-    group_size: int | None = option_field(None, "Rows per node, for layout groups.")
+    group_size: int | None = option_field(None, "Rows per node, for layout groups.", metavar="N")
     node: Sequence[str] | None = option_field(
         None, "Dimensions that tell nodes apart, of NetCDF, Zarr and GRIB.", metavar="DIMENSIONS"
     )
@@ -39,26 +39,24 @@ class Options:
         None, "Dimensions of the realizations, or none; inferred by default.", metavar="DIMENSIONS"
     )
     format: str | None = option_field(None, "File format; inferred by default.")
-    delimiter: str | None = option_field(None, "CSV delimiter; inferred by default.")
+    delimiter: str | None = option_field(None, "CSV delimiter; inferred by default.", metavar="SIGN")
     header: bool | None = option_field(None, "Whether CSV has a header; inferred by default.")
     decimal: str | None = option_field(None, "Decimal sign of CSV: comma or point.", metavar="SIGN")
     lonlat: tuple[str, str] | None = option_field(
         None, "Columns in degrees; distances are then in km.", metavar="LON,LAT"
     )
-    scale: str = option_field("none", "Scale features: none, standard, robust, or a JSON file.")
+    scale: str = option_field("none", "Scale features: none, standard, robust, or a JSON file.", metavar="HOW")
     missing: Literal["error", "skip-row", "skip-node", "absent"] = option_field(
         "error", "How to treat rows with a missing value."
     )
-    on_bad: Literal["stop", "skip"] = option_field("stop", "stop at a bad row, or skip its node.")
-    max_bad: float = option_field(
-        MAX_BAD, "Largest fraction of rows that may be left out.", metavar="SHARE", min=0, max=1
-    )
+    on_bad: Literal["stop", "skip"] = option_field("stop", "Stop at a bad row, or skip its node.")
+    max_bad: float = option_field(MAX_BAD, "Largest share of rows that may be left out.", metavar="SHARE", min=0, max=1)
     id_per_file: bool = option_field(False, "Ids are unique only within a file.")
     gather: bool = option_field(False, "Gather rows of a node that are not contiguous.")
     dtype: Literal["float32", "float64"] | None = option_field(
         None, "Type of coordinates; float32 needs half the memory."
     )
-    max_node_rows: int = option_field(MAX_NODE_ROWS, "Maximum number of rows per node.", min=1)
+    max_node_rows: int = option_field(MAX_NODE_ROWS, "Maximum number of rows per node.", metavar="N", min=1)
 
     def __post_init__(self) -> None:
         from probi.validation import check_choice, check_missing  # needs NumPy, which the help does without

@@ -42,7 +42,7 @@ class SummaryConfig:
         None, "Thin nodes to at most N realizations on arrival; the standard error includes it.", metavar="N", min=1
     )
     epsilon: float | None = option_field(None, "With --preset theory: the largest relative error.", metavar="SHARE")
-    delta: float | None = option_field(None, "With --preset theory: how often it may be exceeded.", metavar="SHARE")
+    delta: float | None = option_field(None, "With --preset theory: probability of a larger error.", metavar="SHARE")
     audit_size: int = option_field(AUDIT_SIZE, "Nodes from which costs are estimated.", metavar="NODES", min=1)
 
     # Nodes per leaf at most, coresets of one level that become one of the next, the level from which on each joins the

@@ -22,7 +22,7 @@ def assign(
     console: Console,
     reading: Options,
 ) -> None:
-    """Assign each node to its nearest center, for any given centers; outliers as in the run that found them.
+    """Assign each node to its nearest center, or to none (-1) if the run of the centers would leave it out.
 
     Files are read in the same way as by the run that found the centers: layout, ids, probabilities, longitude and
     latitude, scales. An option that contradicts that run is an error.

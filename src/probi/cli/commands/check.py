@@ -16,7 +16,7 @@ from probi.io.options import Options
     "probi check new.csv --like out",
 )
 def check(files: list[str], like: opt.AnyPath | None = None, *, console: Console, reading: Options) -> None:
-    """List rows that cannot be used, the first 1,000 of each kind, and count them; exit with 2 if there are any."""
+    """Count the rows that cannot be used, and list the first 1,000 of each kind; exit with 2 if there are any."""
     from probi.cli import steps
     from probi.io.node_assembler import Counts
     from probi.io.write import reading_of_run

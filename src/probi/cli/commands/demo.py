@@ -19,7 +19,7 @@ def demo(output: Path = Path("probi-demo"), *, console: Console) -> None:
     """Cluster the ensemble forecasts of hurricane Otis, which come with probi.
 
     A node is the storm at one hour of one forecast. Its realizations are the positions in the 31 members of an
-    ensemble, each with probability 1/31. With the probability of the members that lost the storm, it is absent.
+    ensemble, each with probability 1/31. Members that have lost the storm count as probability that it is absent.
     """
     from probi.cli import steps
     from probi.io.demo_data import otis_table

@@ -17,7 +17,7 @@ from probi.io.options import Options
 def evaluate(
     files: list[str], centers: opt.AnyPath, clusters: opt.WhichClusters = None, *, console: Console, reading: Options
 ) -> None:
-    """Compute the cost of centers: exact for files of nodes, with an error bar for a summary; without outliers.
+    """Compute the cost of centers, without outliers: exactly for files of nodes, with an error bar for a summary.
 
     Files are read in the same way as by the run that found the centers, as in probi assign.
     """

@@ -37,7 +37,7 @@ def info(
     summary_options: dict[str, Any],
     reading: Options,
 ) -> None:
-    """Describe a file: a summary, also that of a results folder, or a table and how it would be read."""
+    """Describe a summary, a results folder, or a table and how it would be read."""
     from probi.cli import steps
     from probi.io.reader import Reader
     from probi.summary import Summary

@@ -16,7 +16,7 @@ from probi.errors import InputError
 def merge(
     summaries: Annotated[
         list[opt.AnyPath],
-        typer.Argument(metavar="SUMMARY...", help="Files of probi summarize, or summary.probi of results folders."),
+        typer.Argument(metavar="SUMMARY", help="Files of probi summarize, or summary.probi of results folders."),
     ],
     output: Annotated[opt.AnyPath, typer.Option("-o", "--output", help="File for the merged summary.")],
     *,

@@ -56,8 +56,8 @@ _PARAMETERS = re.compile(r";[\w.%-]+=[^/?#;]*")
 
 def without_secrets(text: str) -> str:
     """Text in which URLs have no users, passwords, parameters or queries, which may hold keys and signatures."""
-    whole = _IS_URL.fullmatch(text)
-    return _shown_url(whole) if whole else _URL_IN_TEXT.sub(_shown_url, text)
+    url = _IS_URL.fullmatch(text)
+    return _shown_url(url) if url else _URL_IN_TEXT.sub(_shown_url, text)
 
 
 def _shown_url(match: re.Match[str]) -> str:

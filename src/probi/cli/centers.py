@@ -48,13 +48,13 @@ def _check_degrees(centers: Centers, name: AnyPath, reading: Options) -> None:
         )
 
 
-def _check_same_space(given: Transform, theirs: Transform, name: AnyPath, reading: Options) -> None:
-    if given.lonlat != theirs.lonlat:
-        has = "no longitude and latitude" if theirs.lonlat is None else f"{','.join(theirs.lonlat)}"
+def _check_same_space(given: Transform, recorded: Transform, name: AnyPath, reading: Options) -> None:
+    if given.lonlat != recorded.lonlat:
+        has = "no longitude and latitude" if recorded.lonlat is None else f"{','.join(recorded.lonlat)}"
         raise InputError(
             f"--lonlat is {','.join(given.lonlat or ())}, but the run in {name} had {has}. Omit the option."
         )
-    if reading.scale != "none" and given.scale != theirs.scale:
+    if reading.scale != "none" and given.scale != recorded.scale:
         raise InputError(f"--scale {reading.scale} has other scales than the run in {name}. Omit the option.")
 
 
@@ -73,8 +73,9 @@ def _open_for(centers: Centers, name: AnyPath, console: Console, files: list[str
 
 def _check_same_features(centers: Centers, features: tuple[str, ...], name: str) -> None:
     if features != centers.features:
-        theirs, ours = ", ".join(centers.features), ", ".join(features)
-        raise InputError(f"The centers have the features {theirs}, but {name} has {ours}.")
+        raise InputError(
+            f"The centers have the features {', '.join(centers.features)}, but {name} has {', '.join(features)}."
+        )
 
 
 def coordinates_in(summary: Summary, centers: Centers, name: str) -> Any:

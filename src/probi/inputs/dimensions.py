@@ -116,10 +116,10 @@ def _realization_dims(dataset: Any, node: tuple[str, ...], variables: tuple[str,
         _by_name([name for name in present if name not in node]),
     ):
         if len(candidates) > 1:
-            every = tuple(name for candidate in candidates for name in candidate)
+            all_names = tuple(name for candidate in candidates for name in candidate)
             raise InputError(
                 f"Several dimensions may hold the realizations: {', '.join(map(written, candidates))}. Write "
-                f"realization={written(candidates[0])}, or realization={written(every)} if all of them do."
+                f"realization={written(candidates[0])}, or realization={written(all_names)} if all of them do."
             )
         if candidates:
             return candidates[0]
@@ -158,18 +158,18 @@ def _variables(dataset: Any, node: tuple[str, ...], features: Names | None, stri
     if features is not None:
         return _chosen(dataset, node, as_names("features", features))
     auxiliary = _auxiliary(dataset)
-    every = [name for name in dataset.data_vars if name not in auxiliary]
-    candidates = [name for name in every if set(node) <= set(dataset[name].dims)]
+    variables = [name for name in dataset.data_vars if name not in auxiliary]
+    candidates = [name for name in variables if set(node) <= set(dataset[name].dims)]
     numbers = [name for name in candidates if _is_number(dataset[name])]
     if not candidates:
-        raise InputError(f"No variable has all dimensions of node={written(node)}: {_with_dims(dataset, every)}.")
+        raise InputError(f"No variable has all dimensions of node={written(node)}: {_with_dims(dataset, variables)}.")
     if not numbers:
         raise InputError(
             f"{_variables_are(candidates)} of dtype {', '.join(str(dataset[name].dtype) for name in candidates)}, not "
             "numbers: encode as numbers, or select other variables."
         )
-    if strict and len(numbers) < len(every):
-        left = [name for name in every if name not in numbers]
+    if strict and len(numbers) < len(variables):
+        left = [name for name in variables if name not in numbers]
         _notes.warn(
             f"Left out {', '.join(map(repr, left))}: not numbers, or without the dimensions of node={written(node)}. "
             f"Write features={written(numbers)} to silence this warning.",

@@ -83,9 +83,9 @@ def _same(a: Array | None, b: Array | None) -> bool:
 
 
 def _check_complete(copies: Array) -> None:
-    gone = np.argwhere(np.isnan(copies))
-    if len(gone):
-        copy, row, column = gone[0]
+    missing = np.argwhere(np.isnan(copies))
+    if len(missing):
+        copy, row, column = missing[0]
         raise InputError(
             f"Copy {copy} has NaN in row {row}, column {column}: give completed copies, for example by "
             "probi.impute.draws(frame)."

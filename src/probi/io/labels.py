@@ -67,8 +67,8 @@ def grid_labels(reader: Reader, assignment: AnyPath, results: Sequence[Result], 
     with assignment.open("rb") as file:
         table = pq.read_table(file)
     where = _positions(table, field)
-    gone = [name for name in field.roles.realization if name in field.dataset.dims]
-    dataset = xr.Dataset(coords=field.dataset.drop_dims(gone).coords)
+    dropped = [name for name in field.roles.realization if name in field.dataset.dims]
+    dataset = xr.Dataset(coords=field.dataset.drop_dims(dropped).coords)
     for result in results:
         suffix = f"_{len(result.centers)}" if len(results) > 1 else ""
         about = {"long_name": "cluster with the smallest expected distance", "_FillValue": np.int32(NO_LABEL)}

@@ -172,13 +172,14 @@ def _read_table(path: AnyPath) -> pa.Table:
 def _in_space_of_results(solutions: dict[int, Centers], table: pa.Table, results: AnyPath) -> dict[int, Centers]:
     """Centers of a centers.csv as those of the centers.parquet beside it: the same ones, or others in their space."""
     exact = _read_table(results)
-    theirs = _solutions(results, exact)
-    space, reading = next(((c.space, c.reading) for c in theirs.values()), (None, None))
+    exact_solutions = _solutions(results, exact)
+    space, reading = next(((c.space, c.reading) for c in exact_solutions.values()), (None, None))
     if space is None or any(centers.features != space.features for centers in solutions.values()):
         return solutions
-    ours, numbers = (one.drop_columns("representative") for one in (table, exact))  # text may look like numbers in CSV
-    if ours.cast(numbers.schema).equals(numbers):
-        return theirs
+    # Not compared: text may look like numbers in CSV.
+    as_text, numbers = (one.drop_columns("representative") for one in (table, exact))
+    if as_text.cast(numbers.schema).equals(numbers):
+        return exact_solutions
     return {k: Centers(space.coordinates(c.coordinates), space, c.features, reading) for k, c in solutions.items()}
 
 

@@ -115,7 +115,7 @@ def explorer_data(results: Sequence[Result], chosen: int, scene: Scene, tables: 
 def embedded(data: Any) -> str:
     """JSON that is safe in a script element: no tag ends or starts in it."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return re.sub("[<>&\u2028\u2029]", lambda found: f"\\u{ord(found[0]):04x}", text)
+    return re.sub("[<>&\u2028\u2029]", lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def packed(values: Array, kind: str) -> str:

@@ -276,11 +276,11 @@ def principal_plane(values: Array, masses: Floats) -> tuple[Floats, Floats, Floa
     middle = weights @ values
     variance, directions = _principal(np.sqrt(weights)[:, None] * (values - middle))
     axes, shares = np.zeros((2, values.shape[1])), np.zeros(2)
-    n_found = min(2, len(variance))
-    largest = np.abs(directions[:n_found]).argmax(axis=1)
-    axes[:n_found] = directions[:n_found] * np.sign(directions[np.arange(n_found), largest])[:, None]
+    n_axes = min(2, len(variance))
+    largest = np.abs(directions[:n_axes]).argmax(axis=1)
+    axes[:n_axes] = directions[:n_axes] * np.sign(directions[np.arange(n_axes), largest])[:, None]
     if variance.sum() > 0:
-        shares[:n_found] = variance[:n_found] / variance.sum()
+        shares[:n_axes] = variance[:n_axes] / variance.sum()
     return middle, axes, shares
 
 

@@ -1,8 +1,8 @@
-// The picture: axes, realizations, medians, ellipses and centers, as SVG in the pixels of the screen.
+// The plot: axes, realizations, medians, ellipses and centers, as SVG in the pixels of the screen.
 
 const LAYERS = 6; // in which the marks of all clusters alternate on top
 const MAX_FAINT = 4000; // realizations; more would only hide each other
-const DISC = 9; // radius of the disc with the number of a cluster
+const DISC_RADIUS = 9; // radius of the disc with the number of a cluster
 const SHAPES = [
   (x, y, r) => `M${x - r} ${y}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0-${2 * r} 0Z`,
   (x, y, r) => `M${x - r} ${y - r}h${2 * r}v${2 * r}h-${2 * r}Z`,
@@ -18,9 +18,9 @@ const SHAPES = [
 /** The name of an axis, in smaller letters if it is long; its middle is left out where even these do not fit. */
 function axisName(name, room, transform) {
   const size = Math.min(12.5, Math.max(9, (1.75 * room) / name.length));
-  const most = Math.floor((1.8 * room) / size);
-  const half = Math.floor((most - 1) / 2);
-  const text = name.length <= most ? name : `${name.slice(0, half)}…${name.slice(-half)}`;
+  const maxLength = Math.floor((1.8 * room) / size);
+  const half = Math.floor((maxLength - 1) / 2);
+  const text = name.length <= maxLength ? name : `${name.slice(0, half)}…${name.slice(-half)}`;
   return svg("text", { transform, class: "axis", "font-size": size }, text);
 }
 
@@ -41,8 +41,8 @@ class Drawing {
     return { left: 16 + 7.2 * longest + lines(y.name), right: 14, top: 10, bottom: 30 + lines(x.name) };
   }
 
-  /** Draw everything; `shown` is the cluster that stands out, `found` are nodes to ring. */
-  draw(shown, found) {
+  /** Draw everything; `shown` is the cluster that stands out, `matches` are nodes to ring. */
+  draw(shown, matches) {
     const { model, view } = this;
     this.shown = shown;
     this.root.setAttribute("viewBox", `0 0 ${view.width} ${view.height}`);
@@ -52,7 +52,7 @@ class Drawing {
     this.pixels = this._pixels(model.at);
     this.pointPixels = this._pixels(model.pointsAt);
     const marks = svg("g", { "clip-path": "url(#frame)" }, ...this._realizations(), ...this._medians());
-    marks.append(...this._ellipses(), ...this._rings(found), this.active);
+    marks.append(...this._ellipses(), ...this._rings(matches), this.active);
     this.root.replaceChildren(clip, ...this._axes(), marks, ...this._centers());
   }
 
@@ -97,8 +97,8 @@ class Drawing {
   _realizations() {
     const { model } = this;
     if (model.isCertain) return [];
-    const every = Math.ceil(model.owner.length / MAX_FAINT), paths = new Map();
-    for (let i = 0; i < model.owner.length; i += every) {
+    const step = Math.ceil(model.owner.length / MAX_FAINT), paths = new Map();
+    for (let i = 0; i < model.owner.length; i += step) {
       const [x, y] = this.pointPixels.subarray(2 * i, 2 * i + 2);
       const label = model.solution.labels[model.owner[i]];
       if (this.view.contains(x, y)) paths.set(label, `${paths.get(label) ?? ""}M${tenth(x)} ${tenth(y)}h0`);
@@ -140,8 +140,8 @@ class Drawing {
     });
   }
 
-  _rings(found) {
-    const places = [...found].slice(0, 200).map((i) => SHAPES[0](this.pixels[2 * i], this.pixels[2 * i + 1], 6));
+  _rings(matches) {
+    const places = [...matches].slice(0, 200).map((i) => SHAPES[0](this.pixels[2 * i], this.pixels[2 * i + 1], 6));
     return places.length ? [svg("path", { d: places.join(""), class: "ring" })] : [];
   }
 
@@ -153,8 +153,8 @@ class Drawing {
     for (const c of order) {
       const [x, y] = [view.x(model.centersAt[c][0]), view.y(model.centersAt[c][1])];
       if (!view.contains(x, y)) continue;
-      const isFree = this.discs.every((disc) => Math.hypot(disc.x - x, disc.y - y) > disc.radius + DISC);
-      const radius = isFree ? DISC : 3.5;
+      const isFree = this.discs.every((disc) => Math.hypot(disc.x - x, disc.y - y) > disc.radius + DISC_RADIUS);
+      const radius = isFree ? DISC_RADIUS : 3.5;
       this.discs.push({ x, y, radius, cluster: c });
       const circle = svg("circle", { cx: tenth(x), cy: tenth(y), r: radius, stroke: model.color(c) });
       const text = svg("text", { x: tenth(x), y: tenth(y) + 4 }, String(c));
@@ -192,16 +192,16 @@ class Drawing {
 
   /** The nearest node to a pixel: by its median, or else by a realization that is drawn; null if none is near. */
   nodeAt(x, y) {
-    const near = (pixels, reach, ownerOf, every = 1) => {
+    const near = (pixels, reach, ownerOf, step = 1) => {
       let best = null, least = reach * reach;
-      for (let i = 0; 2 * i < pixels.length; i += every) {
+      for (let i = 0; 2 * i < pixels.length; i += step) {
         const distance = (pixels[2 * i] - x) ** 2 + (pixels[2 * i + 1] - y) ** 2;
         if (distance < least) [best, least] = [ownerOf(i), distance];
       }
       return best;
     };
-    const every = Math.ceil(this.model.owner.length / MAX_FAINT);
-    return near(this.pixels, 12, (i) => i) ?? near(this.pointPixels, 6, (i) => this.model.owner[i], every);
+    const step = Math.ceil(this.model.owner.length / MAX_FAINT);
+    return near(this.pixels, 12, (i) => i) ?? near(this.pointPixels, 6, (i) => this.model.owner[i], step);
   }
 
   clusterAt(x, y) {

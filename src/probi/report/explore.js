@@ -4,14 +4,14 @@ const HELP =
   "Point at a node to see its realizations; click to see its cluster. With the keyboard: arrows go from node to " +
   "node, Enter opens the cluster, + and − zoom, Shift and arrows move, Escape goes back.";
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
-const MOVED = 4; // pixels; a shorter way is a click, not a drag
+const MIN_DRAG = 4; // pixels; a shorter move is a click
 
 class Explorer {
   constructor(figure, data) {
     this.model = new Model(data);
     this.view = new View(this.model);
     this.drawing = new Drawing(this.model, this.view);
-    Object.assign(this, { figure, node: null, cluster: null, preview: null, found: [], drag: null });
+    Object.assign(this, { figure, node: null, cluster: null, preview: null, matches: [], drag: null });
     this._build();
     this._listen();
     this._resize();
@@ -33,12 +33,12 @@ class Explorer {
     for (const [key, value] of Object.entries(attributes)) drawing.root.setAttribute(key, value);
     this.stage.append(drawing.root, this.card);
     this.panel = html("div", { class: "panel", role: "region", "aria-label": "Clusters" });
-    this.said = html("p", { class: "unseen", role: "status" });
+    this.status = html("p", { class: "unseen", role: "status" });
     this.stage.before(this._tools());
-    this.stage.after(this.panel, this.said);
+    this.stage.after(this.panel, this.status);
     this.table = document.querySelector("#clusters table");
     this.heading = document.querySelector("#clusters h2");
-    // With many clusters the page has no colors, but this picture has: pointing tells equal ones apart.
+    // With many clusters the page has no colors, but this plot has: pointing at a node tells equal colors apart.
     document.querySelectorAll(".disc").forEach((mark) => {
       mark.style.setProperty("--c", this.model.color(Number(mark.textContent)));
     });
@@ -53,8 +53,8 @@ class Explorer {
       this.number = html("output", { for: "k" }, String(solutions[chosen].k));
       tools.append(html("span", { class: "k" }, html("label", { for: "k" }, "Clusters"), this.slider, this.number));
     }
-    const quiet = { autocomplete: "off", spellcheck: "false" };
-    this.search = html("input", { type: "search", id: "find", placeholder: "id of a node", ...quiet });
+    const plain = { autocomplete: "off", spellcheck: "false" };
+    this.search = html("input", { type: "search", id: "find", placeholder: "id of a node", ...plain });
     this.hits = html("output", { for: "find" });
     tools.append(html("span", { class: "find" }, html("label", { for: "find" }, "Find"), this.search, this.hits));
     const button = (text, label, action) => {
@@ -89,7 +89,7 @@ class Explorer {
     this.panel.addEventListener("keydown", (event) => {
       if (event.key === "Escape" && this.cluster !== null) this._select(null, true);
     });
-    this.slider?.addEventListener("input", () => this._solve(Number(this.slider.value)));
+    this.slider?.addEventListener("input", () => this._showSolution(Number(this.slider.value)));
     this.search.addEventListener("input", () => this._find());
     this.search.addEventListener("keydown", (event) => this._searchKey(event));
   }
@@ -101,7 +101,7 @@ class Explorer {
 
   _point(event) {
     const { drag } = this;
-    if (drag && (drag.moved || Math.hypot(event.clientX - drag.x, event.clientY - drag.y) > MOVED)) {
+    if (drag && (drag.moved || Math.hypot(event.clientX - drag.x, event.clientY - drag.y) > MIN_DRAG)) {
       if (!drag.moved) this.drawing.root.setPointerCapture(event.pointerId);
       const step = [event.clientX - drag.x, event.clientY - drag.y];
       this.drag = { x: event.clientX, y: event.clientY, moved: true };
@@ -141,7 +141,7 @@ class Explorer {
     return this.node === null ? [] : this.drawing.pixels.subarray(2 * this.node, 2 * this.node + 2);
   }
 
-  /** Undo the last thing that is there: the node, the cluster, the zoom. */
+  /** Leave the node, or else the cluster, or else the zoom. */
   _back() {
     if (this.node !== null) this._activate(null);
     else if (this.cluster !== null) this._select(null);
@@ -152,15 +152,15 @@ class Explorer {
     if (event.key === "Escape") this.search.value = "";
     else if (event.key !== "Enter") return;
     event.preventDefault();
-    const n = this.found.length;
+    const n = this.matches.length;
     if (event.key === "Escape") this._find();
-    else if (n) this._goTo((this.place + (event.shiftKey ? n - 1 : 1)) % n);
+    else if (n) this._goTo((this.matchIndex + (event.shiftKey ? n - 1 : 1)) % n);
   }
 
   // -- changes
 
-  _say(text) {
-    this.said.textContent = text;
+  _announce(text) {
+    this.status.textContent = text;
   }
 
   /** Change what is visible, then draw it. */
@@ -170,7 +170,7 @@ class Explorer {
   }
 
   _draw() {
-    this.drawing.draw(this.preview ?? this.cluster, this.found);
+    this.drawing.draw(this.preview ?? this.cluster, this.matches);
     this.drawing.root.style.touchAction = this.view.isZoomed ? "none" : "pan-y";
     this._activate(this.node, false, true);
   }
@@ -184,15 +184,15 @@ class Explorer {
   }
 
   /** Show the realizations and the card of a node, or of none. */
-  _activate(node, isSaid = false, isForced = false) {
-    if (node === this.node && !isForced && !isSaid) return;
+  _activate(node, isAnnounced = false, isForced = false) {
+    if (node === this.node && !isForced && !isAnnounced) return;
     this.node = node;
     this.drawing.drawActive(node);
     this.card.hidden = node === null;
     if (node === null) return;
     this.card.replaceChildren(...nodeCard(this.model, node));
     this._placeCard(node, ...this.drawing.pixels.subarray(2 * node, 2 * node + 2));
-    if (isSaid) this._say(describe(this.model, node));
+    if (isAnnounced) this._announce(describe(this.model, node));
   }
 
   /** Beside the node, where fewer of its realizations are; in a narrow plot, at the other end of it. */
@@ -218,22 +218,22 @@ class Explorer {
     this._draw();
     if (isFocused) this.panel.querySelectorAll("li button, .back")[cluster === null ? before ?? 0 : 0]?.focus();
     const facts = this.model.solution.columns.map((column) => `${column.name} ${column.texts[cluster]}`);
-    this._say(cluster === null ? "All clusters." : `Cluster ${cluster}: ${facts.join(", ")}.`);
+    this._announce(cluster === null ? "All clusters." : `Cluster ${cluster}: ${facts.join(", ")}.`);
   }
 
   _showPanel() {
-    const light = (cluster) => {
+    const highlight = (cluster) => {
       this.preview = cluster;
       this._draw();
     };
-    const parts = this.cluster === null
-      ? clusterList(this.model, (cluster) => this._select(cluster, true), light)
+    const children = this.cluster === null
+      ? clusterList(this.model, (cluster) => this._select(cluster, true), highlight)
       : clusterProfile(this.model, this.cluster, () => this._select(null, true));
-    this.panel.replaceChildren(...parts);
+    this.panel.replaceChildren(...children);
   }
 
   /** Show the solution with another number of clusters. */
-  _solve(i) {
+  _showSolution(i) {
     const { model } = this;
     model.select(i);
     const k = model.solution.k;
@@ -250,30 +250,30 @@ class Explorer {
 
   _find() {
     const wanted = this.search.value.trim().toLowerCase();
-    const matches = this.model.names.flatMap((name, i) => (wanted && name.toLowerCase().includes(wanted) ? [i] : []));
-    // A node that is called just so comes first.
-    this.found = matches.sort((a, b) => this._isExactly(b, wanted) - this._isExactly(a, wanted) || a - b);
-    if (this.found.length) this._goTo(0);
+    const nodes = this.model.names.flatMap((name, i) => (wanted && name.toLowerCase().includes(wanted) ? [i] : []));
+    // A node with exactly this name comes first.
+    this.matches = nodes.sort((a, b) => this._isExactly(b, wanted) - this._isExactly(a, wanted) || a - b);
+    if (this.matches.length) this._goTo(0);
     else this._change(() => this._activate(null));
-    if (wanted && !this.found.length) this.hits.textContent = "none";
+    if (wanted && !this.matches.length) this.hits.textContent = "none";
     if (!wanted) this.hits.textContent = "";
-    if (!this.found.length) this._say(wanted ? `No node is called ${this.search.value}.` : "");
+    if (!this.matches.length) this._announce(wanted ? `No node is called ${this.search.value}.` : "");
   }
 
   _isExactly(node, wanted) {
     return [wanted, `node ${wanted}`].includes(this.model.names[node].toLowerCase());
   }
 
-  /** Show one of the nodes that were found. */
-  _goTo(place) {
-    this.place = place;
-    const node = this.found[place];
-    this.hits.textContent = `${place + 1} of ${this.found.length.toLocaleString("en-US")}`;
+  /** Show one of the nodes that match the search. */
+  _goTo(index) {
+    this.matchIndex = index;
+    const node = this.matches[index];
+    this.hits.textContent = `${index + 1} of ${this.matches.length.toLocaleString("en-US")}`;
     const [x, y] = this.drawing.pixels.subarray(2 * node, 2 * node + 2), { view } = this;
     if (!view.contains(x, y)) view.pan((view.left + view.right) / 2 - x, (view.top + view.bottom) / 2 - y);
     this.node = node;
     this._draw();
-    this._say(`${this.hits.textContent}: ${describe(this.model, node)}`);
+    this._announce(`${this.hits.textContent}: ${describe(this.model, node)}`);
   }
 }
 

@@ -1,4 +1,4 @@
-// What is told beside the picture: a card for a node, a list of clusters or the profile of one, and the table.
+// Beside the plot: a card for a node, a list of clusters or the profile of one, and the table.
 
 const FEW_COLORS = 20; // with more clusters, the table names two features per row
 const LONG = 25; // tables with more rows scroll in their own box
@@ -47,7 +47,7 @@ function nodeCard(model, node) {
   return [name, bar, ...lines, html("small", {}, `${model.sizes[node].toLocaleString("en-US")} realizations${some}`)];
 }
 
-/** Buttons of all clusters with bars for their share; `show` selects one, `preview` lights it up. */
+/** Buttons of all clusters with bars for their share; `show` selects one, `preview` highlights it. */
 function clusterList(model, show, preview) {
   const { k, columns } = model.solution;
   const share = columns.find((column) => column.name === "Share");
@@ -111,7 +111,7 @@ function profileRows(model, c) {
   const all = [...profile.flat(), ...middle.flat()].filter((value) => value !== null).map(Math.abs);
   const widest = Math.min(Math.max(Math.ceil(all.reduce((a, b) => Math.max(a, b), 0)), 1), WIDEST);
   const at = (z) => 50 + (46 * Math.min(Math.max(z, -widest), widest)) / widest;
-  // What sets the cluster apart comes first.
+  // Features in which the cluster differs most come first.
   const order = [...profile[c].keys()].sort((a, b) => Math.abs(profile[c][b]) - Math.abs(profile[c][a]) || a - b);
   return order.flatMap((j) => {
     const name = model.features[j];
@@ -127,8 +127,8 @@ function profileRows(model, c) {
       strip.append(svg("rect", { x: `${at(low)}%`, width, y: 5, height: 8, fill, opacity: 0.45 }));
     }
     const put = (z, mark) => strip.append(svg("svg", { x: `${at(z)}%`, y: 9, overflow: "visible" }, mark));
-    const stands = representatives?.profile[c]?.[j];
-    if (stands != null) put(stands, svg("path", { d: "M0-5L5 0L0 5L-5 0Z", class: "representative" }));
+    const representative = representatives?.profile[c]?.[j];
+    if (representative != null) put(representative, svg("path", { d: "M0-5L5 0L0 5L-5 0Z", class: "representative" }));
     if (center !== null) {
       // An arrow says that the center lies beyond the end.
       const beyond = Math.abs(center) > widest ? Math.sign(center) : 0;

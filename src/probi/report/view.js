@@ -154,11 +154,11 @@ class View {
 
   /** Zoom by a factor around a pixel, and keep inside the full plot. */
   zoom(factor, x = (this.left + this.right) / 2, y = (this.top + this.bottom) / 2) {
-    const most = Math.min(Math.max(this.zoomed * factor, 1), MAX_ZOOM) / this.zoomed;
+    const allowed = Math.min(Math.max(this.zoomed * factor, 1), MAX_ZOOM) / this.zoomed;
     const share = { x: (x - this.left) / (this.right - this.left), y: (this.bottom - y) / (this.bottom - this.top) };
     for (const axis of ["x", "y"]) {
       const [low, high] = this.window[axis], held = low + share[axis] * (high - low);
-      this.window[axis] = [held - (held - low) / most, held + (high - held) / most];
+      this.window[axis] = [held - (held - low) / allowed, held + (high - held) / allowed];
     }
     this.pan(0, 0);
   }
@@ -178,8 +178,8 @@ class View {
 }
 
 /** Round numbers between two limits, with their texts. */
-function roundTicks([low, high], most) {
-  const rough = (high - low) / Math.max(most, 1);
+function roundTicks([low, high], maxSteps) {
+  const rough = (high - low) / Math.max(maxSteps, 1);
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = power * [1, 2, 2.5, 5, 10].find((factor) => factor * power >= rough * (1 - 1e-9));
   const digits = Math.max(0, Math.ceil(-Math.log10(step) + (step / power === 2.5 ? 1 : 0) - 1e-9));

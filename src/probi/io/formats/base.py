@@ -155,9 +155,9 @@ def formats_by_ending() -> dict[str, str]:
 
 def list_endings(endings: Iterable[str]) -> str:
     """Endings for a message; those of compressed text are not all written out."""
-    every = list(endings)
-    plain = [ending for ending in every if ending.count(".") == 1]
-    compressed = dict.fromkeys(ending[ending.rindex(".") :] for ending in every if ending.count(".") > 1)
+    endings = list(endings)
+    plain = [ending for ending in endings if ending.count(".") == 1]
+    compressed = dict.fromkeys(ending[ending.rindex(".") :] for ending in endings if ending.count(".") > 1)
     return ", ".join(plain) + (f" (text also with {', '.join(compressed)})" if compressed else "")
 
 

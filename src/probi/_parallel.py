@@ -13,7 +13,7 @@ import queue
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeVar
@@ -387,7 +387,9 @@ class StoppedWaitingError(Exception):
     """Stopped while waiting for the next item."""
 
 
-def prefetched(items: Iterable[T], is_stopped: Callable[[], bool] = lambda: False, ahead: int = AHEAD) -> Iterator[T]:
+def prefetched(
+    items: Iterable[T], is_stopped: Callable[[], bool] = lambda: False, ahead: int = AHEAD
+) -> Generator[T, None, None]:
     """Yield the same items, prefetched on a thread; an exception there is raised here, after the items before it.
 
     At most ``ahead`` items wait, and one more is in the making.

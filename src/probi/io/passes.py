@@ -297,7 +297,7 @@ def summarize(
     with contextlib.ExitStack() as stack:
         rejected = None if rejects is None else stack.enter_context(RejectedFile(rejects, rejected_size))
         batches = reader.batches(state.position, state.counts, is_stopped, part.stop if part else None)
-        stack.callback(batches.close)  # type: ignore[attr-defined]
+        stack.callback(batches.close)
 
         def save() -> None:
             if checkpoint is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
@@ -313,7 +313,7 @@ class Reader:
         is_stopped: Callable[[], bool] = lambda: False,
         stop: Position | None = None,
         list_scattered: bool = False,
-    ) -> Iterator[Batch]:
+    ) -> Generator[Batch, None, None]:
         r"""Batches of nodes and where they come from, read ahead on another thread.
 
         Parameters

@@ -4,6 +4,7 @@ Spark starts dozens of them. Each would import Numba and load the kernels, and c
 to take from an archive.
 """
 
+import gc
 import sys
 
 # The same modules are installed, compiled; and archives are looked through again with every task.
@@ -32,4 +33,5 @@ def load_kernels():
 
 if __name__ == "__main__":
     load_kernels()
+    gc.freeze()  # Spark collects garbage after each task: ten times as long as the task took
     manager()

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-# A Java that lives for a minute: the second compiler would not earn what it costs.
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# A Java that lives for a minute: the second compiler, and checking classes that Spark brings, would not earn what they
+# cost.
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+IgnoreUnrecognizedVMOptions -XX:-PrintWarnings -Xverify:none"
 
 EXECUTOR_MEGABYTES = 700
 

@@ -95,12 +95,12 @@ def test_rows_that_are_too_few_for_a_group_are_counted_once(tmp_path):
 
 
 @pytest.mark.slow
-@examples(30)
+@examples(20)
 @given(
-    sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12),
-    files=st.lists(st.integers(0, 40), max_size=3),
+    sizes=st.lists(st.integers(1, 6), min_size=1, max_size=7),
+    files=st.lists(st.integers(0, 30), max_size=3),
     step=st.integers(1, 8),
-    gone=st.sets(st.integers(0, 60), max_size=6),
+    gone=st.sets(st.integers(0, 30), max_size=5),
     rows=st.integers(1, 5),
 )
 def test_a_long_node_is_in_one_part_wherever_files_and_row_groups_end(tmp_path_factory, sizes, files, step, gone, rows):

@@ -135,7 +135,7 @@ def test_the_order_of_rows_does_not_matter(spark):
 def test_partitions_may_be_empty_and_more_than_nodes(spark):
     plain = some_nodes("long", n=5)
     frame = frame_of(spark, columns_of(plain, "long"))
-    assert_holds(on_spark.summarize(frame, 3, layout="long", n_partitions=23), as_nodes(plain))
+    assert_holds(on_spark.summarize(frame, 3, layout="long", n_partitions=8), as_nodes(plain))
     points = some_nodes("points", n=9)
     frame = frame_of(spark, columns_of(points, "points"), n_partitions=1).where("id > 0")
     some_empty = frame.where("id < 0").union(frame).union(frame.where("id < 0"))

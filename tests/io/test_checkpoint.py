@@ -68,13 +68,18 @@ def check_every_stop(tmp_path, inputs, **options):
         else:
             break
     assert n_batches > 4  # else nothing was tested
+    check_stops_in_turn(tmp_path, inputs, expected, 2 * n_batches + 10, **options)
+    return expected
+
+
+def check_stops_in_turn(tmp_path, inputs, expected, most=100, **options):
+    """Stop after every single batch, again and again; borders of batches are others after a stop."""
     folder, found = new_folder(tmp_path), None
-    for _ in range(2 * n_batches + 10):  # borders of batches are others after a stop
+    for _ in range(most):
         with contextlib.suppress(StoppedError):
             found = run(inputs, folder, stop=1, **options)
             break
     assert found == expected
-    return expected
 
 
 @pytest.mark.slow
@@ -121,8 +126,9 @@ def test_several_files_with_rejected_rows(tmp_path, monkeypatch, layout):
     # And where only the first of each kind are named.
     monkeypatch.setattr("probi.io.node_assembler.MAX_LISTED", 1)
     options = {"group_size": 3} if layout == "groups" else {"layout": layout}
-    _, _, rejected = check_every_stop(tmp_path, tmp_path / "in", **SKIPPING, **options)
-    assert len(rejected.splitlines()) == 1 + len(counts.left_out)
+    expected = run(tmp_path / "in", new_folder(tmp_path), **SKIPPING, **options)
+    check_stops_in_turn(tmp_path, tmp_path / "in", expected, **SKIPPING, **options)
+    assert len(expected[2].splitlines()) == 1 + len(counts.left_out)
 
 
 @pytest.mark.slow

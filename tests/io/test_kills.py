@@ -17,12 +17,14 @@ from probi import Summary
 # Small batches, slow enough to be killed between any two of them, or in the middle of a file; no report.
 DRIVER = """
 import pathlib, sys, time
-from probi.cli import app, console, results
+from probi.cli import app, console, imports
+imports.block_unused()
+from probi.cli import results
 results.write_run_report = lambda outcome, path: None
 from probi.io.formats import base, csv_file
 csv_file.BLOCK = 2000
 base.MAX_ROWS = 100
-pause = float(sys.argv[1])
+pause = float(sys.argv.pop(1))
 console.Progress.update = lambda *_: time.sleep(pause)
 
 def write_slowly(path, data):
@@ -33,7 +35,7 @@ def write_slowly(path, data):
         file.write(data[len(data) // 2 :])
 
 pathlib.Path.write_bytes = write_slowly
-sys.exit(app.run(sys.argv[2:]))
+sys.exit(app.main())
 """
 pytestmark = [
     pytest.mark.process,
@@ -101,7 +103,7 @@ def test_kills_at_random_moments(data, tmp_path):
     path, expected = data
     checkpoint = tmp_path / "run.probi"
     draw = random.Random(0)
-    for _ in range(4):
+    for _ in range(2):  # benchmarks kills has hundreds
         process = start(arguments(path, tmp_path), pause=0.05)
         before = stamp(checkpoint)
         wait_for(lambda before=before, process=process: stamp(checkpoint) != before or process.poll() is not None)

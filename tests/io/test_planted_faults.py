@@ -111,7 +111,7 @@ def check(path, rows, faults, rule):
 @given(planted(MISSING + BAD), st.sampled_from(RULES), st.integers(1, 6))
 @example(([3], {1: {"id missing"}}), "skip-row", 2)
 @example(([3, 1], {0: {"p large"}, 1: {"x missing"}}), "skip-row", 1)
-@examples(100)
+@examples(50)
 def test_parquet(data, rule, size):
     sizes, faults = data
     rows = rows_of(sizes, faults)
@@ -125,7 +125,7 @@ def test_parquet(data, rule, size):
 
 # What a column holds is guessed by the first block, which may be one row or a few here.
 @given(planted(MISSING + BAD + UNREAD, first=4), st.sampled_from(RULES), st.integers(12, 70), st.booleans())
-@examples(100)
+@examples(50)
 def test_csv(data, rule, block, empty_lines):
     sizes, faults = data
     rows = rows_of(sizes, faults)

@@ -45,17 +45,18 @@ def test_the_policy_stops_what_should_not_be_there(browser, report, tmp_path):
     assert "Content Security Policy" in str(browser.seen("Log.entryAdded"))
 
 
-@pytest.mark.parametrize("evil", EVIL)
-def test_hostile_names_are_text(browser, report, evil):
+def test_hostile_names_are_text(browser, report):
     browser.open(report)
-    assert evil in browser.run("document.body.innerText")
+    text = browser.run("document.body.innerText")
     labels = browser.run("[...document.querySelectorAll('svg text')].map(t => t.textContent)")
-    assert [label for label in labels if label[:10] == evil[:10]]
+    for evil in EVIL:
+        assert evil in text
+        assert [label for label in labels if label[:10] == evil[:10]]
     assert browser.count("script, img, [onerror], [onload]") == 2  # its own, and its data
     assert browser.count("figure svg") == 4
 
 
-@pytest.mark.parametrize("width", [320, 400, 768, 1400])
+@pytest.mark.parametrize("width", [320, 768, 1400])
 def test_the_page_never_scrolls_sideways(browser, report, width):
     browser.open(report, width)
     assert browser.run("document.documentElement.scrollWidth") == width

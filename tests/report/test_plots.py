@@ -370,7 +370,7 @@ CASES = {
     "empty cluster": lambda: solved(Nodes.from_points(np.repeat(np.eye(4), 3, axis=0)), 7),
     "one feature": lambda: solved(uncertain(d=1)[0], 4),
     "sixty features": lambda: solved(uncertain(d=60)[0], 3),
-    "many clusters": lambda: solved(uncertain(n=200, k=5)[0], 35),
+    "many clusters": lambda: solved(uncertain(n=60, k=5)[0], 35),
     "no weight": lambda: (quiet_solve(uncertain()[0], 3, random_state=0), uncertain()[0].with_weights(np.zeros(40))),
     "far away": lambda: solved(Nodes.from_points(1e9 + np.random.default_rng(0).normal(size=(30, 3))), 2),
     "float32": lambda: solved(Nodes.from_points(np.random.default_rng(0).normal(size=(30, 3)).astype("f")), 2),
@@ -398,20 +398,22 @@ def test_numbers_that_are_missing_can_be_drawn():
     assert not missing_numbers([result], nodes, original=lambda x: np.full(x.shape, np.nan))
 
 
-@pytest.mark.parametrize("name", ["$x_{", "$x$", "<script>alert(1)</script>", "a\nb\x00c", "\\frac", "位置", "é" * 300])
-def test_any_name_can_be_drawn_and_is_no_formula(name):
+@pytest.mark.parametrize(
+    "names", [("$x_{", "$x$"), ("<script>alert(1)</script>", "a\nb\x00c"), ("\\frac", "é" * 300), ("位置", "other")]
+)
+def test_any_name_can_be_drawn_and_is_no_formula(names):
     nodes, result = uncertain()
-    names = [name, "other"]
-    with pytest.warns(UserWarning, match="Glyph") if name == "位置" else nullcontext():
+    with pytest.warns(UserWarning, match="Glyph") if "位置" in names else nullcontext():
         clusters, profiles = (plot(result, nodes, features=names) for plot in (plot_clusters, plot_profiles))
         for figure in (clusters, profiles):
             figure.savefig(io.BytesIO(), format="png")
-    shown = clusters.axes[0].xaxis.label
-    assert not shown.get_parse_math()
     assert not any(text.get_parse_math() for text in profiles.axes[-1].get_xticklabels())
-    if len(name) < 30 and name.isprintable():
-        assert shown.get_text() == name
-    assert len(shown.get_text()) <= 40
+    (axes,) = clusters.axes
+    for name, axis in zip(names, (axes.xaxis, axes.yaxis), strict=True):
+        assert not axis.label.get_parse_math()
+        if len(name) < 30 and name.isprintable():
+            assert axis.label.get_text() == name
+        assert len(axis.label.get_text()) <= 40
 
 
 def test_pictures_go_into_the_axes_that_are_given():

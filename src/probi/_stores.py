@@ -196,12 +196,12 @@ class StorePath:
         with _naming_errors(self):
             return _info_of(self._store.get_file_info(self._path))
 
-    def remembered(self) -> "StorePath":
-        """The same path, which asks the store no more about size and time."""
+    def with_cached_info(self) -> "StorePath":
+        """The same path, which asks the store for size and time only once."""
         return self._at(self._key, self._looked_up())
 
-    def forgotten(self) -> "StorePath":
-        """The same path, which asks the store again."""
+    def without_cached_info(self) -> "StorePath":
+        """The same path, which asks the store again for size and time."""
         other = _of_fsspec(self._store)
         if other is not None:
             other.invalidate_cache()
@@ -345,7 +345,7 @@ def as_path(name: Location) -> AnyPath:
 
 
 def is_pattern(path: AnyPath) -> bool:
-    """Whether a path may stand for several files; addresses of the web are taken as they are."""
+    """Whether a path is a pattern of file names; addresses of the web never are."""
     return glob.has_magic(str(path)) and not str(path).startswith(("http://", "https://"))
 
 
@@ -363,7 +363,7 @@ def _matches(name: str, pattern: str) -> bool:
 
 @functools.lru_cache(maxsize=64)
 def _native_store(root: str, suffix: str) -> tuple[Any, str] | None:
-    """File system of pyarrow and the path of its root; None if it has none of this kind, or not by such a URL."""
+    """File system of pyarrow and the path of its root; None if pyarrow has none for such a URL."""
     from pyarrow import ArrowInvalid, ArrowNotImplementedError
     from pyarrow.fs import FileSystem
 
@@ -394,7 +394,7 @@ def _fsspec_store(url: str) -> tuple[Any, str]:
 
 
 def _of_fsspec(store: Any) -> Any:
-    """The file system of fsspec that pyarrow's stands for; None if it is pyarrow's own."""
+    """File system of fsspec that one of pyarrow wraps; None if it wraps none."""
     return getattr(getattr(store, "handler", None), "fs", None)
 
 

@@ -75,7 +75,7 @@ def replacing(path: AnyPath) -> Iterator[Path]:
 
 
 def file_key(path: AnyPath) -> Any:
-    """What all names of a file have in common, links of both kinds included; of a new file, its path."""
+    """Identifies a file under all its names, including symbolic and hard links; a new file by its path."""
     with contextlib.suppress(OSError):
         if isinstance(path, Path):
             stat = path.stat()
@@ -128,7 +128,7 @@ def _lock_beside(path: Path) -> int | None:
         if not _lock(handle):
             os.close(handle)
             return None
-        # One that was removed meanwhile locks out nobody.
+        # A lock file that has been removed since then protects nothing.
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(handle), path.stat()):
                 return handle
@@ -136,7 +136,7 @@ def _lock_beside(path: Path) -> int | None:
 
 
 def _lock(handle: int) -> bool:
-    """Lock an open file; False if another process has. Some file systems have no locks: nobody is locked out there."""
+    """Lock an open file; False if another process has. Without effect on file systems without locks."""
     if sys.platform != "win32":
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -183,7 +183,7 @@ def _claimed(temporary: Path) -> Iterator[None]:
 
 
 def _remove_abandoned(target: Path) -> None:
-    """Remove temporary files of the same target that nobody has locked: their processes were killed."""
+    """Remove temporary files of the same target without a lock: their processes were killed."""
     if sys.platform == "win32":
         return
     with contextlib.suppress(OSError):

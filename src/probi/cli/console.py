@@ -79,7 +79,7 @@ class Console:
 
 
 class Progress:
-    """A progress bar that appears when the work takes long, even if nothing is reported meanwhile."""
+    """A progress bar that appears after a second, even if no progress has been reported."""
 
     def __init__(self, what: str, unit: str, shown: bool) -> None:
         self._what, self._unit = what, unit

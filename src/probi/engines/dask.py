@@ -184,7 +184,7 @@ class DaskEngine(Engine):
         return f"Dask with {counted(n_workers, 'worker')}, {self._client.dashboard_link}"
 
     def open(self, source: Any, reading: Mapping[str, Any], space: Space = None, part_bytes: int = PART_BYTES) -> Any:
-        """Find out how to read a source; an Array in chunks of whole nodes, a Bag as it is."""
+        """Find out how to read a source; an Array is rechunked so that no node is split, a Bag is unchanged."""
         with self._computing():
             if isinstance(source, (da.Array, db.Bag)):
                 return Collection.of(source, reading)

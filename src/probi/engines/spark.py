@@ -565,7 +565,7 @@ class StreamingSummary(SavedStream):
 # -- the command line -------------------------------------------------------------------------------------------------
 
 
-# Variables by which someone may have said which master to use.
+# Environment variables that may configure the master.
 CONFIGURATION = ("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME", "SPARK_REMOTE")
 
 

@@ -37,7 +37,7 @@ def check_labeled(obj: Any) -> None:
 def choose_roles(
     dataset: Any, node: Names, realization: Names | Literal[False] | None, features: Names | None, strict: bool = True
 ) -> Roles:
-    """Roles of the dimensions of a Dataset; what is not given is found by the conventions of the field.
+    """Roles of the dimensions of a Dataset; what is not given is inferred by the conventions of the field.
 
     With ``strict``, variables that are left out although ``features`` is not given are named in a warning.
     """

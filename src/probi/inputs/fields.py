@@ -253,7 +253,7 @@ class Field:
         return out
 
     def _find_missing(self, values: Array, slices: dict[str, slice]) -> Mask:
-        """Which realizations are missing, (n, m); features without any value at all are left out, here and later."""
+        """Which realizations are missing, (n, m); features without any value are left out from now on."""
         nan = np.isnan(values)
         missing = np.asarray(nan.all(axis=2))
         if missing.all():
@@ -333,7 +333,7 @@ class Field:
 
 
 def as_dataset(obj: Any, name: str = "value") -> Any:
-    """A Dataset of a DataArray; a Dataset as it is."""
+    """Dataset of a DataArray; a Dataset is returned unchanged."""
     check_labeled(obj)
     if hasattr(obj, "data_vars"):
         return obj

@@ -426,7 +426,7 @@ class Reader:
 
         :meta private:
         """
-        if self._must_match and self.sources[file].forgotten().version != self._versions[file]:
+        if self._must_match and self.sources[file].refreshed().version != self._versions[file]:
             raise InputError(
                 f"{self.sources[file]} has changed since the first pass over it, so rows and clusters would not match. "
                 "Run again when nobody writes to it."

@@ -31,7 +31,7 @@ class Rejected(NamedTuple):
     file: str
     row: int
     line: int | None
-    kind: str  # what is wrong, in words that all such rows share
+    kind: str  # of error, the same words for all rows that have it
     reason: str  # what is wrong with this one
     values: str
 
@@ -118,7 +118,7 @@ def concat_rows(parts: Sequence[Rows]) -> Rows:
         tables = [part.table.select([]) if part.unread is None else part.unread for part in parts]
         unread = pa.concat_tables(tables, promote_options="default")
     return Rows(
-        pa.concat_tables(_of_one_encoding([part.table for part in parts]), promote_options="permissive"),
+        pa.concat_tables(_with_equal_encodings([part.table for part in parts]), promote_options="permissive"),
         np.concatenate([part.where for part in parts]),
         np.concatenate([part.lines for part in parts]),
         unread,
@@ -126,7 +126,7 @@ def concat_rows(parts: Sequence[Rows]) -> Rows:
     )
 
 
-def _of_one_encoding(tables: list[pa.Table]) -> list[pa.Table]:
+def _with_equal_encodings(tables: list[pa.Table]) -> list[pa.Table]:
     """Decode columns that are a dictionary in some tables only, which Arrow does not concatenate."""
     for j, name in enumerate(tables[0].column_names):
         types = [table.schema.field(name).type for table in tables]

@@ -170,7 +170,7 @@ def _read_table(path: AnyPath) -> pa.Table:
 
 
 def _in_space_of_results(solutions: dict[int, Centers], table: pa.Table, results: AnyPath) -> dict[int, Centers]:
-    """Centers of a centers.csv as those of the centers.parquet beside it: the same ones, or others in their space."""
+    """Centers of a centers.csv in the space of the centers.parquet beside it; the exact ones if nothing was changed."""
     exact = _read_table(results)
     exact_solutions = _solutions(results, exact)
     space, reading = next(((c.space, c.reading) for c in exact_solutions.values()), (None, None))

@@ -58,8 +58,8 @@ MAX_BARS = 20  # the most expensive clusters have one
 
 MAX_FEATURES, MAX_PANELS = 60, 24
 LONGEST_NAME = 22  # characters below a panel
-LINEAR = 2.0  # standard deviations up to which a scale that must also show extremes is an ordinary one
-EXTREME = 6.0  # where such a scale begins to be worth it
+LINEAR = 2.0  # standard deviations up to which the symmetric log scale is linear
+EXTREME = 6.0  # standard deviations; a panel with larger values has a symmetric log scale
 FEW_STEPS = (1.0, 2.0, 3.0, 5.0, 10.0)  # so that few ticks fill a low panel
 
 
@@ -180,7 +180,7 @@ def edges(x: tuple[float, float], y: tuple[float, float]) -> tuple[Floats, Float
 
 
 def sample_indices(n: int, at_most: int, seed: int) -> Integers:
-    """Indices of those to draw, always the same ones."""
+    """Indices of a fixed random sample, or of all if there are at most ``at_most``."""
     return np.arange(n) if n <= at_most else np.sort(np.random.default_rng(seed).choice(n, at_most, replace=False))
 
 
@@ -548,7 +548,7 @@ def symmetric_log(heights: Any) -> Any:
 
 
 def extreme_ticks(heights: Floats) -> Ticks:
-    """Ticks of such a scale."""
+    """Ticks of a symmetric log scale."""
     steps = (2.0, 10.0, 100.0, 1000.0)
     below = [-step for step in reversed(steps) if -step > 1.3 * heights.min()]
     ticks = [*below, 0.0, *(step for step in steps if step < 1.3 * heights.max())]

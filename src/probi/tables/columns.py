@@ -27,7 +27,7 @@ MEMBER_NAMES = (
     ".imp", ".draw", ".chain", ".iteration",
 )  # fmt: skip
 
-# Beginning of the names that pandas gives to the levels of an index without a name; they are no one's data.
+# Prefix of the names that pandas gives to unnamed levels of an index; they are not reported as left out.
 UNNAMED_INDEX = "__index_level_"
 
 # Names of integer columns that probably identify things; so do all names that end in _id or Id.

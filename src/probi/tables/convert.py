@@ -91,7 +91,7 @@ def _without_missing(table: pa.Table, columns: Columns, missing: str) -> tuple[p
 
 
 def _warn_of_inferred_roles(columns: Columns) -> None:
-    """Warn about columns that are left out, or used in a way that few want."""
+    """Warn about columns that are left out, and about degrees used as plain numbers."""
     notes = []
     if columns.left_out:
         notes.append("Columns of text and dates, and numbers of realizations, are left out: features=[...] says which")

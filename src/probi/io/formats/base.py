@@ -68,9 +68,9 @@ class Source:
         stat = self.path.stat()
         return stat.st_size, stat.st_mtime_ns
 
-    def forgotten(self) -> "Source":
-        """The same file, as it is now."""
-        return replace(self, path=self.path.forgotten() if isinstance(self.path, StorePath) else self.path)
+    def refreshed(self) -> "Source":
+        """The same file, without cached sizes and times."""
+        return replace(self, path=self.path.without_cached_info() if isinstance(self.path, StorePath) else self.path)
 
     @property
     def is_folder(self) -> bool:
@@ -107,7 +107,7 @@ def find_sources(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str
 def _paths(name: str, format: str | None) -> list[AnyPath]:
     path = as_path(name)
     if isinstance(path, StorePath):
-        path = path.remembered()
+        path = path.with_cached_info()
     if path.is_dir() and not _is_folder(path, format):
         # Hidden files are markers of Spark, Hive and editors, not data.
         below: Iterable[Any] = path.rglob("*")

@@ -61,7 +61,7 @@ class IpcFile(TableFile):
 
 
 class _Slices:
-    """Bytes of a file by slices; those read last are kept, because metadata stand together."""
+    """Bytes of a file by slices; the last block read is kept, because metadata are close together."""
 
     def __init__(self, file: Any) -> None:
         self._file, self._start, self._block = file, 0, b""
@@ -102,7 +102,7 @@ def _claims(data: Any, n_bytes: int, is_stream: bool) -> Iterator[tuple[int, int
 
 
 def _open_file(path: Any) -> Any:
-    # Not mapped: a file that is cut off meanwhile would end the process.
+    # Not memory-mapped: if the file is truncated, the process would be killed.
     return path.open() if isinstance(path, StorePath) else pa.OSFile(str(path))
 
 

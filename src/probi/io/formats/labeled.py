@@ -134,7 +134,7 @@ def _field(dataset: Any, options: OpenOptions) -> Field:
         )
     if options.weight not in (None, False, COS_LATITUDE):
         raise InputError(f"--weight must be {COS_LATITUDE} or none for labeled arrays, got {options.weight!r}.")
-    # An empty scale leaves values as they are; that units differ is said here, in the words of the command line.
+    # An empty scale leaves values as they are; the warning that units differ names options of the command line.
     field = Field(
         dataset, options.node, options.realization, options.variables, options.weight or None, {}, options.missing
     )

@@ -61,7 +61,7 @@ def _open(source: Source) -> "_ArrayFile":
 
 
 class _ArrayFile:
-    """The array of a file, of which rows are read. Not mapped: a file that is cut off meanwhile would end the process.
+    """An array of which rows are read. Not memory-mapped: if the file is truncated, the process would be killed.
 
     What the header claims is compared with the size of the file first.
     """

@@ -116,4 +116,7 @@ def test_info_tells_how_much_memory_a_run_takes(tmp_path, capsys):
     estimate = Summary(5, size=60).memory_estimate(4, 3, n_nodes=200)
     assert found["memory_estimate_mb"] == 400 + estimate // 10**6
     assert "memory_estimate_mb" not in probi(capsys, "info", path, *groups, "--json").json
+    empty = tmp_path / "x.csv"
+    empty.write_text("x,y\n")
+    assert "nothing to estimate" in error_line(probi(capsys, "info", empty, "--estimate", "-k", 2))
     assert error_line(probi(capsys, "info", path, "--estimate")) == "--estimate needs the number of clusters: -k."

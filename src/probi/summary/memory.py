@@ -44,7 +44,7 @@ def estimate(config: SummaryConfig, n_features: int, n_realizations: float, dtyp
     row = 8 * (NUMBERS_PER_NODE + (0 if certain and n_features <= MAX_COLUMNS else min(n_features, MAX_COLUMNS) + 1))
     kept = min(n, leaf) * node + coresets + audit
     reading = min(n, leaf) * row + 2 * coreset + 2 * audit
-    return int(FIXED + kept + max(reading, int(2.25 * kept), 3 * coreset))
+    return int(FIXED + kept + max(reading, 2.25 * kept, 3 * coreset))
 
 
 def require(n_bytes: int) -> None:

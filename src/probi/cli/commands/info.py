@@ -1,7 +1,6 @@
 """probi info: what is in a file."""
 
 import math
-from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -60,9 +59,11 @@ def info(
 
 def _megabytes(summary: "Summary", reader: "Reader", n_rows: int | None) -> int:
     """Memory of a run, estimated from the first nodes."""
-    with closing(reader.batches()) as batches:
-        nodes = next(batches).nodes
-    each = math.ceil(nodes.n_realizations / max(1, len(nodes)))
+    first = next(reader.batches(), None)
+    if first is None or len(first.nodes) == 0:
+        raise InputError("The files have no nodes: there is nothing to estimate.")
+    nodes = first.nodes
+    each = math.ceil(nodes.n_realizations / len(nodes))
     rows_per_node = each if reader.columns.layout in ("groups", "long") else 1
     n_nodes = None if n_rows is None else n_rows // rows_per_node
     return PROCESS_MB + summary.memory_estimate(nodes.n_features, each, dtype=nodes.dtype, n_nodes=n_nodes) // 10**6

@@ -150,7 +150,8 @@ def test_files_one_after_the_other(tmp_path, monkeypatch, layout, format):
     # In the long layout nodes go on in the next file, one over a whole file.
     paths = in_parts(tmp_path, columns_of(plain, layout), [8, 9, 10, 21], format)
     options = options_of(layout)
-    for inputs in (paths, str(tmp_path), tmp_path, f"{tmp_path}/part-*", [f"{tmp_path}/part-[01]*", *paths[2:]]):
+    ways = (paths, str(tmp_path), tmp_path, f"{tmp_path}/part-*", [f"{tmp_path}/part-[01]*", *paths[2:]])
+    for inputs in ways if layout == "points" else ways[:1]:  # files are found before their columns are looked at
         batches = batches_of(inputs, **options)
         assert_same(joined(batches), as_nodes(plain))
     files = np.concatenate([batch.where for batch in batches]) // FILE

@@ -41,7 +41,7 @@ def check_every_stop(inputs, **options):
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_one_file(tmp_path, monkeypatch, layout, format):
     tiny(monkeypatch, 5, block=50)
-    path = write(tmp_path / f"x.{format}", columns_of(some_nodes(layout, n=13), layout), step=6)
+    path = write(tmp_path / f"x.{format}", columns_of(some_nodes(layout, n=11), layout), step=6)
     check_every_stop(path, **options_of(layout))
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from probi._kernels._compile import kernel, part
+from probi._kernels._compile import kernel, never_inlined, part
 
 # A probability of 1, as an integer: sums of millions stay in range, and rows that are too unlikely to count stand for
 # less than a pick in all.
@@ -187,6 +187,7 @@ def draw_pairs(order, masses, radii, n_groups, spread, total, uniforms, draw, he
     OUT  rows, weights (>= 2 n_groups,): items drawn, in order, and their masses
     RETURN their number, a bound of the variance of the expected distance to any center
     """
+    never_inlined()  # called twice: saves the time to compile it again
     n, n_held, group, filled, cost, variance = 0, 0, 1, 0.0, 0.0, 0.0
     for j in range(order.shape[0]):
         mass, radius = np.float64(masses[order[j]]), radii[order[j]]

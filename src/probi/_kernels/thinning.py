@@ -58,6 +58,7 @@ class _Workspace(NamedTuple):
     """What ``thin`` computes of one node after the other; its longest node has so many realizations."""
 
     radii: NDArray[Any]  # (longest,) distances to the middle
+    masses: NDArray[Any]  # (longest,) probabilities
     groups: NDArray[Any]  # (longest,) as in ``_leaders``
     along: NDArray[Any]  # (longest,) 0, 1, 2, …
     middle: NDArray[Any]  # (1, d)
@@ -168,9 +169,9 @@ def _workspace(given, chosen, n_candidates):
         np.empty(2 * n_candidates, np.int32),
     )  # fmt: skip
     return _Workspace(
-        np.empty(longest), np.empty(longest, np.int64), along, np.empty((1, d)), np.empty((1, d)), np.empty(d),
-        np.empty((3, 3)), integers[0], floats[0], integers[1], floats[1], integers[2], floats[2], integers[3],
-        np.empty((n_candidates, d)), np.empty(n_candidates, np.int32), tree,
+        np.empty(longest), np.empty(longest), np.empty(longest, np.int64), along, np.empty((1, d)), np.empty((1, d)),
+        np.empty(d), np.empty((3, 3)), integers[0], floats[0], integers[1], floats[1], integers[2], floats[2],
+        integers[3], np.empty((n_candidates, d)), np.empty(n_candidates, np.int32), tree,
     )  # fmt: skip
 
 
@@ -182,9 +183,11 @@ def _draw_candidates(probabilities, first, last, n_candidates, spread, total, un
     RETURN their number, a bound of the variance of the expected distance to any center
     """
     if last - first > n_candidates:
+        for r in range(last - first):
+            work.masses[r] = probabilities[first + r]
         return draw_pairs(
-            work.along[: last - first], probabilities[first:last], work.radii, n_candidates // 2, spread, total,
-            uniforms, draw, work.held, work.rows, work.weights,
+            work.along[: last - first], work.masses, work.radii, n_candidates // 2, spread, total, uniforms, draw,
+            work.held, work.rows, work.weights,
         )  # fmt: skip
     m = 0
     for r in range(last - first):

@@ -206,7 +206,7 @@ def distances_to_locations(medians: Array, locations: Floats) -> Floats:
     """Distances (n_locations, n) to the first location, to the second, to the nearest of the second and third, ..."""
     distances = np.empty((len(locations), len(medians)))
     pieces = _parallel.ranges(len(medians), 1 + GRAIN // locations.size)
-    _parallel.run(geometry.distances_to_locations, pieces, medians, locations, distances)
+    _parallel.run(geometry.distances_to_locations, pieces, frozen(medians), locations, distances)
     return distances
 
 

@@ -6,7 +6,9 @@ tests/, because the examples in src/ and on the pages run kernels and engines to
 
 import gc
 import os
+import re
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,9 +36,26 @@ def group_of(file: str) -> str:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """Processes of -n auto: one more than cores, because tests that start processes wait for a quarter of the time."""
-    return 1 + (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Processes of -n auto: one more than cores, where tests start processes and wait for a quarter of the time."""
+    n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return n_cores + ("process" not in left_out(config))
+
+
+def left_out(config: pytest.Config) -> set[str]:
+    """Marks of tests that are not wanted, where -m says nothing else than these."""
+    chosen = config.option.markexpr
+    return set(re.findall(r"not (\w+)", chosen)) if re.fullmatch(r"not \w+( and not \w+)*", chosen) else set()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import neither helpers of tests, which have no examples, nor tests that are all left out, as those of Dask."""
+    if collection_path.suffix != ".py":
+        return None
+    is_helper = collection_path.is_relative_to(config.rootpath / "tests") and not collection_path.match("test_*")
+    of_file = re.search(r"^pytestmark = pytest\.mark\.(\w+)$", collection_path.read_text("utf-8"), re.MULTILINE)
+    marks = {group_of(collection_path.as_posix()), of_file and of_file[1]}
+    return is_helper or not marks.isdisjoint(left_out(config)) or None
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -12,7 +12,6 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import check_estimator
 
 import probi
 from probi import PROBI, Nodes, PLloyd
@@ -38,6 +37,8 @@ def Model(request):  # noqa: N802
 @pytest.mark.slow
 @pytest.mark.parametrize("preset", ["default", "paper"])
 def test_scikit_learns_checks_pass(Model, preset):
+    from sklearn.utils.estimator_checks import check_estimator  # takes a second, also where slow tests are left out
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         results = check_estimator(

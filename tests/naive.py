@@ -70,7 +70,9 @@ def median_cost(node, rounds=4000):
 
 def best_cost_among(nodes, weights, places, k):
     """Smallest expected cost with k centers chosen among the places, by trying all sets."""
-    return min(expected_cost(nodes, weights, chosen) for chosen in itertools.combinations(places, k))
+    rows = [[weight * x for x in row] for weight, row in zip(weights, expected_distances(nodes, places), strict=True)]
+    numbers = itertools.combinations(range(len(places)), k)
+    return min(sum(min(row[c] for c in chosen) for row in rows) for chosen in numbers)
 
 
 def weiszfeld_by_the_papers_rule(node, ratio=0.1, most=15):

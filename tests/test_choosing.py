@@ -115,6 +115,7 @@ STRUCTURELESS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CLUSTERED)
 def test_the_true_number_is_recommended(name):
     rng = np.random.default_rng(3)
@@ -125,6 +126,7 @@ def test_the_true_number_is_recommended(name):
     assert choice.chosen is choice.results[k - 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STRUCTURELESS)
 def test_data_without_structure_has_no_number(name):
     points = STRUCTURELESS[name](np.random.default_rng(4))
@@ -135,6 +137,7 @@ def test_data_without_structure_has_no_number(name):
     assert np.nanmin(choice.overlap) > 0.6  # far from 0.5
 
 
+@pytest.mark.slow
 def test_uncertain_nodes_and_their_summary():
     rng = np.random.default_rng(5)
     points, k = groups(rng, [1000] * 5, d=3, gap=6.0)
@@ -152,6 +155,7 @@ def test_uncertain_nodes_and_their_summary():
         assert probi.choose_k(source, range(2, 9), n_init=4, random_state=0).recommended is None
 
 
+@pytest.mark.slow
 def test_a_number_at_the_end_of_the_range_says_so():
     points, _ = groups(np.random.default_rng(0), [100] * 5)
     assert probi.choose_k(points, range(2, 6), random_state=0).reason.endswith("there may be more.")
@@ -174,6 +178,7 @@ def test_results_are_those_of_solve():
     assert_array_equal(choice.cost, [result.cost for result in choice.results])
 
 
+@pytest.mark.slow
 def test_the_same_bits_for_any_number_of_threads(monkeypatch):
     monkeypatch.setattr(choosing, "MAX_NODES", 500)
     points, _ = groups(np.random.default_rng(0), [300] * 3)

@@ -18,7 +18,7 @@ def ring(n_clusters, size, radius, rng):
 
 def beside_a_heavy_node(weight):
     rng = np.random.default_rng(0)
-    points = np.concatenate([rng.normal(size=(40_000, 2)), ring(19, 20, 300.0, rng), [[3000.0, 0.0]]])
+    points = np.concatenate([rng.normal(size=(20_000, 2)), ring(19, 20, 300.0, rng), [[3000.0, 0.0]]])
     weights = np.ones(len(points))
     weights[-1] = weight
     order = rng.permutation(len(points))
@@ -34,10 +34,7 @@ def groups_far_apart(gap):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("make", "scale"),
-    [(beside_a_heavy_node, 1e9), (beside_a_heavy_node, 1e12), (groups_far_apart, 1e9), (groups_far_apart, 1e10)],
-)
+@pytest.mark.parametrize(("make", "scale"), [(beside_a_heavy_node, 1e12), (groups_far_apart, 1e10)])
 def test_a_summary_is_not_fooled_by_weight_or_scale(make, scale):
     nodes, k = make(scale)
     full = solve(nodes, k, random_state=0).cost
@@ -55,7 +52,8 @@ def best_on_a_line(places, shares, k):
     """Smallest cost: some optimal centers are realizations."""
     candidates = np.unique(places)
     distances = (shares[:, :, None] * np.abs(places[:, :, None] - candidates)).sum(axis=1)
-    return min(distances[:, list(some)].min(axis=1).sum() for some in itertools.combinations(range(len(candidates)), k))
+    chosen = np.array([*itertools.combinations(range(len(candidates)), k)])
+    return distances[:, chosen].min(axis=2).sum(axis=0).min()
 
 
 @pytest.mark.slow

@@ -50,7 +50,7 @@ def check_certificate(some, tol):
 
 
 @pytest.mark.slow
-@examples(150)
+@examples(60)
 @given(st.integers(1, 4).flatmap(lambda d: node(d, most=8)), st.sampled_from(TOLERANCES))
 def test_plain_steps_certify_what_they_say(some, tol):
     check_certificate(some, tol)

@@ -356,6 +356,13 @@ def test_the_middle_of_even_halves_is_no_median_where_rounding_puts_it_beside_th
 # -- huge nodes -------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def low_limits(monkeypatch):
+    """Nodes of 16,384 coordinates are huge, and have more than 60 parts."""
+    monkeypatch.setattr(medians, "HUGE", 1 << 14)
+    monkeypatch.setattr(medians, "GRAIN", 1 << 8)
+
+
 def huge_among_small():
     """A node above the limit between two small ones, off center so that the search has to go a way."""
     rng = np.random.default_rng(6)
@@ -367,6 +374,7 @@ def huge_among_small():
     return X, 0.9 * shares, offsets
 
 
+@pytest.mark.usefixtures("low_limits")
 def test_a_huge_node_has_the_median_it_would_have_as_a_small_one(monkeypatch):
     arrays = huge_among_small()
     places, spreads, lower = certified_medians(Nodes(*arrays), 1e-9)
@@ -391,7 +399,7 @@ def test_small_nodes_sent_the_way_of_huge_ones_get_the_same_medians(monkeypatch)
     assert (found[2] <= expected[1] * (1 + 1e-13)).all()
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("low_limits")
 def test_a_huge_node_on_a_line_has_an_exact_median():
     along = np.random.default_rng(8).permutation(medians.HUGE + 1).astype(float)
     places, spreads = one_medians(Nodes(along[:, None], None, [0, len(along)]))
@@ -399,8 +407,8 @@ def test_a_huge_node_on_a_line_has_an_exact_median():
     assert_allclose(spreads[0], (len(along) - 1 / len(along)) / 4, rtol=1e-10)
 
 
-def test_bits_do_not_depend_on_the_number_of_threads(monkeypatch):
-    monkeypatch.setattr(medians, "GRAIN", 1 << 12)  # hundreds of parts: another order of adding them would show
+@pytest.mark.usefixtures("low_limits")  # many parts: another order of adding them would show
+def test_bits_do_not_depend_on_the_number_of_threads():
     arrays = huge_among_small()
     found = []
     for n_jobs in (1, 2, 7):

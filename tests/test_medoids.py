@@ -124,6 +124,7 @@ def test_equal_nodes_are_tried_once(monkeypatch):
     assert sum(counts) <= 12
 
 
+@pytest.mark.slow
 def test_where_bounds_cannot_tell_the_gap_is_stated(monkeypatch):
     monkeypatch.setattr(medoids, "MAX_EVALUATIONS", 64)
     angles = np.random.default_rng(0).uniform(0, 2 * np.pi, 2000)

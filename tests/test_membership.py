@@ -98,6 +98,7 @@ def test_any_threads_and_any_batches_give_the_same_bits(monkeypatch):
         )
 
 
+@pytest.mark.slow
 def test_bounds_save_most_distances(monkeypatch):
     """Nodes in the middle of their clusters need none, others only those of centers around."""
     X, _ = blobs(n=3000, k=10)
@@ -113,6 +114,7 @@ def test_bounds_save_most_distances(monkeypatch):
     assert 0 < sum(counts) < 0.3 * nodes.n_realizations * len(centers)
 
 
+@pytest.mark.slow
 def test_equal_to_drawn_worlds():
     """1,000 random instances, each a node and some centers: within the sampling error of 10,000 draws."""
     rng = np.random.default_rng(7)

@@ -70,7 +70,8 @@ def test_factors_match_the_definition(seed, sizes, n_leaves, heavy):
     rng = np.random.default_rng(seed)
     n = sum(sizes)
     mass = rng.integers(1, 4, n) * (1000.0 if heavy else 1.0) ** (rng.random(n) < 0.1)
-    distances = rng.exponential(size=n) * (rng.random(n) < 0.8)
+    # Few digits, because the definition computes with fractions; the offset has all of them, and is on no border.
+    distances = np.round(64 * rng.exponential(size=n)) / 64 * (rng.random(n) < 0.8)
     order, offset, size = rng.permutation(n), rng.random(), int(rng.integers(1, n + 1))
     leaves = [sorted(part.tolist()) for part in np.split(order, np.cumsum(sizes)[:-1])]
     cells = [list(chain(*leaves[i : i + n_leaves])) for i in range(0, len(leaves), n_leaves)]

@@ -236,7 +236,7 @@ def large_node(draw):
 
 
 @pytest.mark.slow
-@examples(120)
+@examples(60)
 @given(large_node(), st.integers(1, 12), st.integers(0, 5), st.sampled_from([1, 8]))
 def test_no_center_sees_more_than_the_certified_bound(case, most, seed, candidates):
     node, centers = case

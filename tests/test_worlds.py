@@ -70,6 +70,7 @@ def test_apart_clusters_are_certain():
     assert len(np.unique(origin * 4 + found.labels)) == 4
 
 
+@pytest.mark.slow
 def test_confidence_is_the_membership_where_centers_stay():
     """Thousands of nodes hold the centers; some between them vary."""
     X, _ = blobs(n=1000, k=2, m=20, seed=1)
@@ -144,6 +145,7 @@ def test_the_same_seed_gives_the_same_bits_for_any_threads(monkeypatch):
     assert (abs(other.confidence - found[0].confidence) > 0.1).any()
 
 
+@pytest.mark.slow
 def test_of_a_summary():
     X, _ = blobs(n=20_000, k=3, scale=3.0, spread=1.0)
     summary = Summary(3, random_state=0)

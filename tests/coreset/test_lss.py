@@ -59,7 +59,7 @@ def test_kumars_median_keeps_its_guarantee(precision):
     for some in hard:
         places = paper.kumar_medians(some, np.arange(1000), rng(), precision, n_repetitions=4)
         best = one_medians(some[:1])[1][0]
-        cost = np.array([expected_distances(some[:1], y[None])[0, 0] for y in places]) / some.total_probabilities[0]
+        cost = expected_distances(some[:1], places)[0] / some.total_probabilities[0]
         # Four repetitions: it may fail in 1 of 16 runs; that 85 or more of 1,000 do so would happen once in 500 times.
         assert (cost > (1 + precision) * best).sum() < 85
 
@@ -80,8 +80,11 @@ def runs_that_miss(node, n_runs, limit, precision=0.9, n_repetitions=1):
     """How many of some runs on one node end above ``limit`` times the smallest cost."""
     places = paper.kumar_medians(node, np.zeros(n_runs, np.int64), rng(), precision, n_repetitions)
     _, (best,) = one_medians(node)
-    cost = np.concatenate([expected_distances(node, some)[0] for some in np.array_split(places, 20)])
-    return int((cost / node.total_probabilities[0] > limit * best).sum())
+    different, times = np.unique(places, axis=0, return_counts=True)
+    cost = np.concatenate(
+        [expected_distances(node, some)[0] for some in np.array_split(different, 1 + len(different) // 500)]
+    )
+    return int(times[cost / node.total_probabilities[0] > limit * best].sum())
 
 
 def two_points(share, copies=1):
@@ -224,10 +227,13 @@ def draws_by_the_proof(bucket_of, mass, radii, epsilon, delta, n_sets):
             return t
 
 
+radii = st.just(0.0) | st.floats(1e-150, 9)  # squares of smaller ones vanish in the definition
+
+
 @pytest.mark.slow
 @examples(100)
 @given(
-    st.lists(st.tuples(st.integers(0, 3), st.floats(0.1, 9), st.floats(0, 9)), min_size=1, max_size=60),
+    st.lists(st.tuples(st.integers(0, 3), st.floats(0.1, 9), radii), min_size=1, max_size=60),
     st.floats(0.3, 0.99), st.floats(0.01, 0.99), st.sampled_from([1.0, 20.0, 1e6]),
 )  # fmt: skip
 def test_draws_are_those_of_the_proof(things, epsilon, delta, n_sets):
@@ -269,15 +275,15 @@ def test_failures_of_the_steps_add_up_to_delta(monkeypatch):
 
 @pytest.mark.slow
 def test_candidates_cost_what_was_promised():
-    """50 sets of centers among the medians of nodes, of 20 coresets: within epsilon of the rough cost, all of them.
+    """30 sets of centers among the medians of nodes, of 8 coresets: within epsilon of the rough cost, all of them.
 
-    One coreset in ten may break its guarantee; that more than 6 of 20 do has a chance of 0.2 %.
+    One coreset in ten may break its guarantee; that more than 3 of 8 do has a chance of 0.5 %.
     """
     some = tails(20_000)
-    sets = [some.points[rng(seed).integers(len(some), size=3)] for seed in range(50)]
+    sets = [some.points[rng(seed).integers(len(some), size=3)] for seed in range(30)]
     exact = np.array([expected_cost(some, centers) for centers in sets])
     broken, worst = 0, 0.0
-    for seed in range(20):
+    for seed in range(8):
         places = Nodes.from_points(some.points)
         centers = lss.bicriteria_centers(places, 3, Guarantee(0.9, 0.1).step(), rng(seed))
         coreset = quiet(some, 3, 0.9, 0.1, seed)
@@ -285,7 +291,7 @@ def test_candidates_cost_what_was_promised():
         error = np.abs([expected_cost(coreset, some_set) for some_set in sets] - exact).max()
         share = error / expected_cost(some, centers)
         broken, worst = broken + (share > 0.9), max(worst, share)
-    assert broken <= 6
+    assert broken <= 3
     assert worst < 0.1  # measured: 0.042
 
 

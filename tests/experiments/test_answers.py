@@ -40,6 +40,7 @@ def test_nodes_of_each_tenth_stand_for_all_of_it(monkeypatch):
     assert 60 <= len(rows) - 50 <= 140  # four standard deviations of 100
 
 
+@pytest.mark.slow
 def test_calibrated_and_not(tmp_path, monkeypatch):
     small = {"N_POOL": 3000, "N_FEW": 20, "N_PER_TENTH": 400, "N_SOLVED": 300, "N_DRAWS": 60, "MAX_ERROR": 0.045}
     for name, value in small.items():

@@ -57,6 +57,7 @@ def test_the_index_becomes_ids():
     assert_array_equal(Nodes.from_imputations(frames, ids=[5, 6], weights=[2.0, 1.0]).ids, [5, 6])
 
 
+@pytest.mark.slow
 def test_draws_keep_what_is_there_and_are_reproducible():
     X = table()
     copies = impute.draws(X, m=5, random_state=3)
@@ -132,6 +133,7 @@ def test_messages_of_draws(frame, message):
         impute.draws(frame)
 
 
+@pytest.mark.slow
 def test_clusters_survive_missing_values():
     rng = np.random.default_rng(0)
     truth = np.repeat([0, 1], 30)

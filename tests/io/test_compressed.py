@@ -7,6 +7,7 @@ from table_files import COMPRESSED, columns_of, read_nodes, some_nodes, tiny, wr
 from probi.errors import InputError
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", COMPRESSED)
 def test_compressed_text(tmp_path, monkeypatch, capsys, format):
     tiny(monkeypatch, block=60)

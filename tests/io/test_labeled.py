@@ -68,6 +68,7 @@ def test_the_nodes_are_those_of_from_xarray(tmp_path, ending):
     assert by_id(weighted) == by_id(pb.Nodes.from_xarray(dataset, node=GRID, weights="cos_latitude"))
 
 
+@pytest.mark.slow
 def test_any_chunks_give_the_same_nodes_and_reading_resumes_anywhere(tmp_path, monkeypatch):
     from probi.inputs import fields
     from probi.io.formats import base
@@ -160,6 +161,7 @@ def test_the_command_writes_labels(tmp_path, capsys, ending):
     assert "--node is number, but the run in" in wrong.err
 
 
+@pytest.mark.slow
 def test_outliers_and_missing_places_differ_in_labels(tmp_path, capsys):
     dataset = ensemble()
     dataset.t2m[:, :, 2, 2] += 500.0
@@ -194,6 +196,7 @@ def test_no_map_without_sorted_latitudes_and_longitudes(tmp_path, capsys, change
     assert (tmp_path / "out" / "labels.nc").exists()
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_a_zarr_folder(tmp_path, capsys, monkeypatch):
     from probi.inputs import fields
 

@@ -1,5 +1,6 @@
 """solve: how good its answers are, what must not matter to them, and what it refuses."""
 
+import functools
 import re
 import threading
 
@@ -46,8 +47,19 @@ def search(request):
 # -- the answer -------------------------------------------------------------------------------------------------------
 
 
+@functools.cache
 def tiny_instances(spread):
-    """A few nodes each, around whole numbers, with weights and a number of clusters."""
+    """Nodes around whole numbers, a number of clusters, and the smallest cost with centers on realizations."""
+    solved = []
+    for X, shares, weights, k in tiny_arrays(spread):
+        lists = [[(tuple(x), p) for x, p in zip(v, q, strict=True)] for v, q in zip(X, shares, strict=True)]
+        places = sorted({x for v in lists for x, _ in v})
+        best = naive.best_cost_among(lists, weights, places, min(k, len(places)))
+        solved.append((Nodes.from_dense(X, shares, weights), k, best))
+    return solved
+
+
+def tiny_arrays(spread):
     rng = np.random.default_rng(int(10 * spread))
     for _ in range(60):
         n, d = rng.integers(3, 8), rng.integers(1, 4)
@@ -63,11 +75,8 @@ def tiny_instances(spread):
 @pytest.mark.parametrize(("spread", "above"), [(0.0, 1e-9), (0.02, 0.01), (0.5, 0.05)])
 def test_tiny_instances_are_solved_as_well_as_by_trying_all_realizations(spread, above):
     excess = []
-    for X, shares, weights, k in tiny_instances(spread):
-        lists = [[(tuple(x), p) for x, p in zip(v, q, strict=True)] for v, q in zip(X, shares, strict=True)]
-        found = quiet_solve(Nodes.from_dense(X, shares, weights), k, random_state=0)
-        places = sorted({x for v in lists for x, _ in v})
-        best = naive.best_cost_among(lists, weights, places, min(k, len(places)))
+    for some, k, best in tiny_instances(spread):
+        found = quiet_solve(some, k, random_state=0)
         excess.append(found.cost / best - 1.0 if best else found.cost)
     assert max(excess) <= above
     assert np.mean(excess) < 0.0  # centers need not stand on realizations
@@ -232,7 +241,6 @@ def test_float32_nodes_are_solved_like_float64_ones(preset):
     assert_allclose(single.cost, double.cost, rtol=1e-4)
 
 
-@pytest.mark.usefixtures("search")
 @pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_bits_do_not_depend_on_the_number_of_threads(preset):

@@ -285,6 +285,7 @@ def test_one_node_more_and_it_is_an_estimate():
     assert sample_of(some, uniforms(21)).excess(random_centers(some, 2, 1))[1] > 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["alike", "a few heavy ones", "certain"])
 def test_estimates_are_unbiased_and_errors_honest(kind):
     some = uncertain(seed=1, k=2, scale=2.0, m=1 if kind == "certain" else 4)

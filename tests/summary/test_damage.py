@@ -351,14 +351,14 @@ def test_flipped_bits_with_a_right_checksum_are_errors_or_other_numbers():
     # Not what an accident does; but no bytes may raise anything else than an InputError.
     rng = np.random.default_rng(1)
     n_refused = 0
-    for at, bit in zip(rng.choice(len(DATA), 600, replace=False), rng.integers(8, size=600), strict=True):
+    for at, bit in zip(rng.choice(len(DATA), 300, replace=False), rng.integers(8, size=300), strict=True):
         damaged = bytearray(DATA)
         damaged[at] ^= 1 << bit
         try:
             Summary.from_bytes(signed(bytes(damaged)))
         except InputError:
             n_refused += 1
-    assert n_refused > 20
+    assert n_refused > 10
 
 
 def test_a_newer_format_says_so():

@@ -11,7 +11,7 @@ from probi.summary import audit
 
 # Of 40 seeds, 95 % coverage gives less than 33 with a chance of 1 in 2,000, and coverage of 75 %, 1 in 6 or more.
 N_SEEDS, LEAST_COVERED = 40, 33
-N = 20_000
+N = 10_000
 
 
 def far_nodes(rng):

@@ -114,7 +114,7 @@ def test_a_round_trip_changes_nothing(state):
             assert again.coreset() == summary.coreset(), way
             assert again.evaluate(CENTERS) == summary.evaluate(CENTERS), way
     # They go on alike, and apart from each other.
-    more = uncertain(130, seed=30)  # two leaves
+    more = uncertain(70, seed=30)  # a leaf, of the paper's four
     before = {way: again.to_bytes() for way, again in copies.items()}
     summary.update(more)
     for way, again in copies.items():

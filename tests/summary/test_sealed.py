@@ -43,6 +43,7 @@ def test_nodes_that_are_kept_whole_are_reduced_too():
     assert sealed.evaluate(CENTERS).cost == pytest.approx(expected_cost(nodes, CENTERS), rel=1e-9)  # audits all 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_it_reads_on_in_any_batches(preset):
     first, more = uncertain(300), uncertain({"default": 1500, "paper": 400}[preset], seed=3)
@@ -79,6 +80,7 @@ def test_no_random_numbers_are_used_twice(monkeypatch):
         partial |= {purpose for purpose in used if purpose[0] in (0, 1)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_sealed_shards_merge_in_any_order(preset):
     parts = [uncertain(n, seed=n) for n in (700, 8, 63, 300, 130)]

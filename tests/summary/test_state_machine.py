@@ -33,7 +33,7 @@ PERIOD, N_PERIODS = 10, 3
 
 FOLDER = str(Path(probi.__file__).parent)
 
-STEPS = settings(examples(10), stateful_step_count=20)
+STEPS = settings(examples(6), stateful_step_count=20)
 
 CENTERS = [[0.0, 0.0], [9.0, 9.0]]
 KINDS = ("points", "readings", "absent", "weighted", "equal", "far")

@@ -38,20 +38,20 @@ def test_the_size_of_batches_does_not_matter(preset, kind, dtype):
     some = KINDS[kind](N[preset], dtype=dtype)
     expected = summarized(some, preset=preset)
     assert len(expected._streams[0].levels) > 2
-    for step in (1, 7, 1000):
+    for step in (7, 1000) if preset == "default" else (1, 7, 1000):  # test_leaves.py reads one by one
         assert summarized(some, step, preset=preset).to_bytes() == expected.to_bytes()
 
 
 @functools.cache
 def whole(preset, kind):
-    return summarized(KINDS[kind](700), preset=preset).to_bytes()
+    return summarized(KINDS[kind](400), preset=preset).to_bytes()
 
 
 @pytest.mark.slow
-@examples(20)
-@given(st.lists(st.integers(0, 700)), st.sampled_from(PRESETS), st.sampled_from(sorted(KINDS)))
+@examples(12)
+@given(st.lists(st.integers(0, 400)), st.sampled_from(PRESETS), st.sampled_from(sorted(KINDS)))
 def test_any_split_gives_the_same_bytes(cuts, preset, kind):
-    some, borders = KINDS[kind](700), [0, *sorted(cuts), 700]
+    some, borders = KINDS[kind](400), [0, *sorted(cuts), 400]
     summary = Summary(2, 8, preset, random_state=0)
     for start, stop in itertools.pairwise(borders):
         summary.update(some[start:stop])
@@ -59,7 +59,7 @@ def test_any_split_gives_the_same_bytes(cuts, preset, kind):
 
 
 @pytest.mark.slow
-@examples(25)
+@examples(15)
 @given(nodes(dimension=2), st.integers(1, 9), st.sampled_from(PRESETS), st.sampled_from("fd"), st.data())
 def test_any_nodes_in_any_split_keep_their_mass(some, step, preset, dtype, data):
     # Repeated nodes: many are equal. Not all of them weigh nothing, so each leaf has some mass.
@@ -295,7 +295,7 @@ def test_no_centers_cost_less_than_the_lower_bound():
     some = uncertain(600)
     summary = summarized(some)
     assert summary.lower_bound > 0.0
-    for centers in (some_centers(), some.points[:500], solve(some, 50, random_state=0).centers):
+    for centers in (some_centers(), some.points[:500], solve(some, 10, random_state=0).centers):
         assert summary.lower_bound <= expected_cost(some, centers)
         assert summary.evaluate(centers).lower_bound <= summary.evaluate(centers).cost
 

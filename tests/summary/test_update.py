@@ -187,6 +187,7 @@ def test_an_empty_summary_has_nothing_to_scale():
     assert summary.mass == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [1e-100, 1e-3, 0.5])
 def test_what_fades_to_nothing_leaves_a_summary_that_loads(factor):
     summary = Summary(1, size=50, audit_size=60, random_state=0)

@@ -219,7 +219,7 @@ def read_at_once(preset):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("preset", ["default", "paper"])
-@pytest.mark.parametrize("step", [1, 7, 100, 999])
+@pytest.mark.parametrize("step", [1, 100, 999])
 def test_any_split_gives_the_same_bytes(preset, step):
     whole = read_at_once(preset)
     split = read(*in_order(1500), step, preset=preset, n_periods=5)
@@ -432,9 +432,9 @@ def test_an_update_that_fails_half_way_changes_nothing(monkeypatch):
 @pytest.mark.slow
 def test_words():
     found = window(period=np.timedelta64(1, "D"), n_periods=1000, preset="paper")
-    found.update(uncertain(5000), np.datetime64("2026-03-01T07"))
+    found.update(uncertain(1000), np.datetime64("2026-03-01T07"))
     assert repr(found) == (
-        "Window(5,000 nodes in 1 of 1,000 periods of 1 day, 0 late, up to 2 clusters, coreset of 8, as in the paper)"
+        "Window(1,000 nodes in 1 of 1,000 periods of 1 day, 0 late, up to 2 clusters, coreset of 8, as in the paper)"
     )
 
 

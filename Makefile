@@ -81,14 +81,17 @@ oldest: .venv-oldest/.installed  ## the core tests with the oldest versions that
 	HYPOTHESIS_PROFILE=check $(subst $(BIN),.venv-oldest/bin,$(PYTEST)) -m "$(CORE)"
 
 dist: $(INSTALLED)dist  ## build sdist and wheel in dist/, check both, and try each where nothing else is
-	rm -rf dist build/empty
+	rm -rf dist build/empty build/again
 	$(BIN)/python -m build --quiet
+	$(BIN)/python -m build --quiet --outdir build/again
+	for file in dist/*; do cmp $$file build/again/$${file#dist/} || exit 1; done  # built twice, the same bytes
 	$(BIN)/python -m twine check --strict dist/*
 	$(PYTHON) -m venv build/empty
 	build/empty/bin/python -m pip install --quiet --disable-pip-version-check --no-compile dist/*.whl
 	$(TRY) wheel
 	build/empty/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --force-reinstall dist/*.tar.gz
 	$(TRY) sdist
+	$(PYTHON) -c "import hashlib, pathlib; [print(hashlib.sha256(p.read_bytes()).hexdigest(), p) for p in sorted(pathlib.Path('dist').iterdir())]"
 
 TRY := cd build/empty && bin/python -c "import probi; assert 'build/empty' in probi.__file__, probi.__file__; print(probi.__version__)" && bin/probi demo -o
 

@@ -1,5 +1,6 @@
 """Settings of the site; `make docs` builds it. Nothing here needs the network."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -81,6 +82,10 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_title = "probi"
 html_static_path = ["_static"]
+html_extra_path = ["llms.txt", "reference/probi.1"]
+# Where the site stands: cards in social networks need whole addresses.
+html_baseurl = os.environ.get("READTHEDOCS_CANONICAL_URL", "")
+html_context = {"site_url": html_baseurl}
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False

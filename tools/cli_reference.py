@@ -22,7 +22,9 @@ INTRODUCTION = """\
 
 {help}
 
-`probi COMMAND --help`, or `-h`, shows the same in the terminal.
+`probi COMMAND --help`, or `-h`, shows the same in the terminal; `man probi` does where pip installed the manual page.
+`probi --install-completion` makes the Tab key complete commands and options in bash, zsh, fish and PowerShell, from the
+next shell on.
 
 | command | what it does |
 | --- | --- |

@@ -9,12 +9,14 @@ import numpy as np
 
 import probi
 from benchmarks.common import best_of, peak_megabytes
+from benchmarks.data import covertype
 from probi import _parallel
 
 RUNS = 3
 
 
 def main(data: Path) -> None:
+    one_pass(data)
     many_clusters()
     growth_with_k()
     many_features()
@@ -60,6 +62,33 @@ def summarised(X: np.ndarray, k: int) -> probi.Summary:
 def compile_for(X: np.ndarray) -> None:
     summary = summarised(X[:20_000], 40)
     probi.solve(summary, 40, random_state=0)
+
+
+def one_pass(data: Path, k: int = 20, batch: int = 50_000) -> None:
+    """Groups of ten rows of Covertype, summarised and solved, against one pass of MiniBatchKMeans over the rows."""
+    from sklearn.cluster import MiniBatchKMeans
+
+    X = covertype(data)
+    if X is None:
+        return
+
+    def theirs() -> np.ndarray:
+        model = MiniBatchKMeans(k, n_init=3, random_state=0)
+        for start in range(0, len(X), batch):
+            model.partial_fit(X[start : start + batch])
+        return model.cluster_centers_.astype(float)
+
+    def ours() -> np.ndarray:
+        summary = probi.Summary(k, random_state=0)
+        summary.update(probi.Nodes.from_groups(X))
+        return probi.solve(summary, k, random_state=0).centers
+
+    ours()  # compiles
+    (our_seconds, centers), (their_seconds, peer) = best_of(RUNS, ours), best_of(RUNS, theirs)
+    nodes = probi.Nodes.from_groups(X)
+    ratio = probi.expected_cost(nodes, centers) / probi.expected_cost(nodes, peer)
+    print(f"Covertype in groups of 10, k = {k}: pass and solve against one pass of MiniBatchKMeans")
+    print(f"{our_seconds:.3f} / {their_seconds:.3f} s = {our_seconds / their_seconds:.2f}; cost / its {ratio:.4f}\n")
 
 
 def many_clusters() -> None:

@@ -236,11 +236,11 @@ class _Worlds:
             of_node = np.repeat(np.arange(len(nodes)), np.diff(nodes.offsets))
             counts = rng.poisson(np.minimum(varied[of_node] * nodes.probabilities, 1e15)).astype(np.float64)
             rows = np.flatnonzero(counts)
-            return Nodes.from_points(nodes.points[rows], counts[rows]), of_node[rows]
+            return Nodes.from_points(nodes.points.take(rows, axis=0), counts[rows]), of_node[rows]
         target = rng.random(len(nodes))
         of_node = np.flatnonzero(target < nodes.total_probabilities)
         rows = self._rows(of_node, target[of_node])
-        return Nodes.from_points(nodes.points[rows], nodes.weights[of_node]), of_node
+        return Nodes.from_points(nodes.points.take(rows, axis=0), nodes.weights[of_node]), of_node
 
     def _rows(self, of_node: Integers, target: Floats) -> Integers:
         """The realization of each node at which the sum of probabilities passes its target."""
@@ -257,8 +257,7 @@ class _Worlds:
         k = len(self.centers)
         world, of_node = self.draw(number)
         labels, centers = self._solve(world)
-        overlap = np.zeros((k, k))
-        np.add.at(overlap, (self.labels[of_node], labels), world.mass)
+        overlap = _shared_mass(self.labels[of_node], labels, world.mass, k)
         order = _matched(overlap)
         masses = np.bincount(of_node, world.mass, minlength=len(self.nodes))
         same = order[self.labels[of_node]] == labels
@@ -320,9 +319,7 @@ class _Worlds:
         return tuple(outcome for outcome in outcomes if outcome.probability >= MIN_PROBABILITY)
 
     def _alike(self, nodes: Nodes, labels: Labels, others: Labels) -> bool:
-        k = len(self.centers)
-        overlap: Floats = np.zeros((k, k))
-        np.add.at(overlap, (labels, others), nodes.mass)
+        overlap = _shared_mass(labels, others, nodes.mass, len(self.centers))
         return adjusted_rand_index(overlap, len(nodes)) >= SAME
 
 
@@ -336,6 +333,12 @@ def _descended(world: Nodes, centers: Floats, tol: float, max_rounds: int) -> Ll
             break
     lloyd.assign()
     return lloyd
+
+
+def _shared_mass(labels: Labels, others: Labels, mass: Floats, k: int) -> Floats:
+    """Mass of each pair of labels, (k, k)."""
+    shared: Floats = np.bincount(labels * np.intp(k) + others, mass, k * k).astype(np.float64, copy=False)
+    return shared.reshape(k, k)
 
 
 def _matched(overlap: Floats) -> Integers:

@@ -72,7 +72,7 @@ def test_generated_data_has_the_structure_that_it_is_said_to_have():
 def test_the_page_says_what_was_wrong(tmp_path):
     numbers = Records(tmp_path / "answers_numbers.csv", ("kind", "seed"), ("group", "n_true", "recommended", "overlap"))
     numbers.add(kind="3, clear", seed=0, group=generated.KINDS, n_true=3, recommended=3, overlap=0.2)
-    numbers.add(kind="drawn 0: 4 of 50", seed=0, group=generated.DRAWN, n_true=4, recommended=0, overlap=0.9)
+    numbers.add(kind="drawn 0: 4 of 50", seed=0, group=generated.DRAWN, n_true=4, recommended=0, overlap=1.0)
     numbers.add(kind="drawn 1: 5 of 50", seed=1, group=generated.DRAWN, n_true=5, recommended=5, overlap=0.1)
     worlds = Records(tmp_path / "answers_worlds.csv", ("system",), ("n_nodes", *answers.TIMES))
     for name, cpu in (("solve", 1.0), ("worlds", 2.5)):
@@ -80,4 +80,4 @@ def test_the_page_says_what_was_wrong(tmp_path):
     text = answers_page(tmp_path)
     assert "take 2.5 times the CPU seconds of one solve" in text
     assert "**Right: 1 of 2**; 1 of the 1 others were answered “no clear number”" in text
-    assert "| 4 of 50 | 4 | none |" in text
+    assert "| 4 of 50 | 4 | none | 1.00 |" in text

@@ -5,6 +5,7 @@ FROM python:3.13-slim AS build
 WORKDIR /build
 COPY pyproject.toml README.md LICENSE ./
 COPY src src
+COPY docs/reference/probi.1 docs/reference/
 RUN pip install --no-cache-dir --no-compile --prefix /install ".[plot,stores,xarray]"
 
 FROM python:3.13-slim

@@ -1,4 +1,4 @@
-"""What a release consists of beside the code: the manual page, the recipe, the list of pages for language models."""
+"""What a release consists of beside the code: the manual page, the recipe, the list of pages in llms.txt."""
 
 import re
 import tomllib
@@ -42,7 +42,7 @@ def test_the_recipe_needs_what_the_package_needs():
     assert f'python_min = "{PROJECT["requires-python"].removeprefix(">=")}"' in text
 
 
-def test_pages_for_language_models_exist():
+def test_pages_listed_in_llms_txt_exist():
     text = (ROOT / "docs" / "llms.txt").read_text("utf-8")
     links = re.findall(r"\]\(([^)]+)\.html\)", text)
     assert len(links) > 10

@@ -71,7 +71,7 @@ def _annotations(callback: Any) -> dict[str, Any]:
 
 def _section(name: str, command: Any, annotations: dict[str, Any]) -> Iterator[str]:
     arguments = [p for p in command.params if p.param_type_name == "argument"]
-    usage = " ".join([f"probi {name}", "[OPTIONS]", *(_argument(p) for p in arguments)])
+    usage = " ".join([f"probi {name}", "[OPTIONS]", *(shown_argument(p) for p in arguments)])
     yield f"## probi {name}"
     yield f"```text\n{usage}\n```"
     yield _prose(command.help)
@@ -104,7 +104,7 @@ def _tables(params: list[Any], annotations: dict[str, Any]) -> Iterator[str]:
 
 def _row(param: Any, annotation: Any) -> tuple[str, str, str]:
     if param.param_type_name == "argument":
-        names = f"`{_argument(param)}`"
+        names = f"`{param.metavar or param.name.upper()}`"
     else:
         names = ", ".join(f"`{name}`" for name in (*param.opts, *param.secondary_opts))
     meaning = param.help or ""
@@ -135,8 +135,9 @@ def _without_none(annotation: Any) -> Any:
     return annotation
 
 
-def _argument(param: Any) -> str:
-    return str(param.metavar or param.name.upper())
+def shown_argument(param: Any) -> str:
+    """An argument in the line of its command; one that can be given several times has dots."""
+    return str(param.metavar or param.name.upper()) + ("..." if param.nargs == -1 else "")
 
 
 def _summary(command: Any) -> str:

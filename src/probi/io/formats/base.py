@@ -234,7 +234,8 @@ class TableFile:
     def _rows_per_chunk(self, names: list[str]) -> int:
         """Rows that hold about COORDINATES numbers, judged by the first ones."""
         some = self.first.select(names) if self.first.num_rows else self.first
-        size = max(1, some.nbytes // 8 // max(1, some.num_rows))
+        n_bytes = sum(map(_n_bytes, some.columns))
+        size = max(1, n_bytes // 8 // max(1, some.num_rows))
         return int(np.clip(COORDINATES // max(size, len(names)), MIN_ROWS, MAX_ROWS))
 
     def tables(self, names: list[str], step: int, skip: int) -> Iterator[tuple[int, pa.Table, int]]:
@@ -243,6 +244,11 @@ class TableFile:
         Rows before ``skip`` may be left out; tables should have about ``step`` rows where that is cheap.
         """
         raise NotImplementedError
+
+
+def _n_bytes(column: pa.ChunkedArray) -> int:
+    """Bytes of a column; pyarrow 19 cannot tell them of texts that are views, as polars writes them."""
+    return int((column.cast(pa.large_string()) if pa.types.is_string_view(column.type) else column).nbytes)
 
 
 class TableWriter(Protocol):

@@ -12,7 +12,7 @@ from probi import InputError, Summary
 from probi.summary import memory
 
 # Clusters, features and realizations of a node.
-SHAPES = {"points": (4, 3, 1), "embeddings": (4, 768, 1), "ensembles": (20, 10, 10), "dense nodes": (4, 10, 300)}
+SHAPES = {"points": (4, 3, 1), "embeddings": (2, 768, 1), "ensembles": (10, 10, 10), "dense nodes": (2, 10, 300)}
 
 # Peak memory of four leaves, the last of them nearly full, while they are read, saved and solved. Each shape in a
 # process of its own: others would leave memory that is used again.

@@ -120,7 +120,7 @@ STRUCTURELESS = {
 def test_the_true_number_is_recommended(name):
     rng = np.random.default_rng(3)
     points, k = CLUSTERED[name](rng)
-    choice = probi.choose_k(points, range(2, k + 4), n_init=4, random_state=0)
+    choice = probi.choose_k(points, range(2, k + 3), n_init=2, random_state=0)
     assert choice.recommended == k
     assert choice.reason.startswith(f"{k} is the largest number of clusters that are all separated")
     assert choice.chosen is choice.results[k - 2]
@@ -130,7 +130,7 @@ def test_the_true_number_is_recommended(name):
 @pytest.mark.parametrize("name", STRUCTURELESS)
 def test_data_without_structure_has_no_number(name):
     points = STRUCTURELESS[name](np.random.default_rng(4))
-    choice = probi.choose_k(points, range(1, 9), n_init=4, random_state=0)
+    choice = probi.choose_k(points, range(1, 7), n_init=2, random_state=0)
     assert choice.recommended is None
     assert choice.chosen is None
     assert choice.reason.startswith("No clear number: ")
@@ -145,14 +145,14 @@ def test_uncertain_nodes_and_their_summary():
     summary = probi.Summary(8, size=400, random_state=0)
     summary.update(nodes)
     for source in (nodes, summary):
-        choice = probi.choose_k(source, range(2, 9), n_init=4, random_state=0)
+        choice = probi.choose_k(source, range(3, 8), n_init=2, random_state=0)
         assert choice.recommended == k
     assert (choice.standard_error > 0).all()
-    uniform = probi.Nodes.from_dense(measured_several_times(rng, rng.uniform(size=(5000, 2)) * 4, noise=0.5))
+    uniform = probi.Nodes.from_dense(measured_several_times(rng, rng.uniform(size=(1500, 2)) * 4, noise=0.5))
     summary = probi.Summary(8, size=400, random_state=0)
     summary.update(uniform)
     for source in (uniform, summary):
-        assert probi.choose_k(source, range(2, 9), n_init=4, random_state=0).recommended is None
+        assert probi.choose_k(source, range(2, 7), n_init=2, random_state=0).recommended is None
 
 
 @pytest.mark.slow

@@ -35,15 +35,12 @@ def Model(request):  # noqa: N802
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("preset", ["default", "paper"])
-def test_scikit_learns_checks_pass(Model, preset):
+def test_scikit_learns_checks_pass(Model):
     from sklearn.utils.estimator_checks import check_estimator  # takes a second, also where slow tests are left out
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        results = check_estimator(
-            Model(preset=preset), expected_failed_checks=EXPECTED_FAILURES, on_skip=None, on_fail="raise"
-        )
+        results = check_estimator(Model(), expected_failed_checks=EXPECTED_FAILURES, on_skip=None, on_fail="raise")
     count = Counter(result["status"] for result in results)
     assert count["failed"] == 0
     assert count["passed"] >= 50  # a suite that runs on nothing passes too

@@ -61,8 +61,8 @@ def tiny_instances(spread):
 
 def tiny_arrays(spread):
     rng = np.random.default_rng(int(10 * spread))
-    for _ in range(60):
-        n, d = rng.integers(3, 8), rng.integers(1, 4)
+    for _ in range(25):
+        n, d = rng.integers(3, 7), rng.integers(1, 4)
         m = 1 if spread == 0.0 else 3
         X = rng.integers(-20, 21, size=(n, 1, d)) + 20.0 * spread * rng.uniform(-1, 1, size=(n, m, d))
         shares = rng.integers(1, 5, size=(n, m))

@@ -25,7 +25,7 @@ KINDS = {"certain": certain, "uncertain": uncertain}
 
 # With a size of 8 a leaf has 64 nodes, in the paper preset 16: three levels and more, and in the default so many nodes
 # that not all of them are in the audit sample.
-N = {"default": 4500, "paper": 700}
+N = {"default": 4500, "paper": 300}
 
 
 # -- what must not matter: batches and threads ------------------------------------------------------------------------
@@ -38,7 +38,7 @@ def test_the_size_of_batches_does_not_matter(preset, kind, dtype):
     some = KINDS[kind](N[preset], dtype=dtype)
     expected = summarized(some, preset=preset)
     assert len(expected._streams[0].levels) > 2
-    for step in (7, 1000) if preset == "default" else (1, 7, 1000):  # test_leaves.py reads one by one
+    for step in (7, 1000) if preset == "default" else (1, 100):  # test_leaves.py reads one by one
         assert summarized(some, step, preset=preset).to_bytes() == expected.to_bytes()
 
 
@@ -48,8 +48,8 @@ def whole(preset, kind):
 
 
 @pytest.mark.slow
-@examples(12)
-@given(st.lists(st.integers(0, 400)), st.sampled_from(PRESETS), st.sampled_from(sorted(KINDS)))
+@examples(8)
+@given(st.lists(st.integers(0, 400), max_size=6), st.sampled_from(PRESETS), st.sampled_from(sorted(KINDS)))
 def test_any_split_gives_the_same_bytes(cuts, preset, kind):
     some, borders = KINDS[kind](400), [0, *sorted(cuts), 400]
     summary = Summary(2, 8, preset, random_state=0)

@@ -73,14 +73,14 @@ def looks(summary):
 @pytest.mark.parametrize(
     ("when", "error", "n_jobs"),
     [
-        *((when, KeyboardInterrupt, 2) for when in (1, 3, 17, 20)),
-        *((when, error, 1) for when in (3, 20) for error in (MemoryError, KeyboardInterrupt)),
+        *((when, KeyboardInterrupt, 2) for when in (1, 20)),
+        *((3, error, 1) for error in (MemoryError, KeyboardInterrupt)),
     ],
 )
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_reduce_that_fails_leaves_the_summary_as_it_was(monkeypatch, preset, when, error, n_jobs):
     some = uncertain({"default": 1500, "paper": 400}[preset])
-    summary, expected = (summarized(some[:100], preset=preset) for _ in range(2))
+    summary = summarized(some[:100], preset=preset)
     before = looks(summary)
     with monkeypatch.context() as patch, _parallel.limited(n_jobs):
         later = Later(PRESETS_OF_SUMMARIES[preset].reduce, when, error)
@@ -89,8 +89,7 @@ def test_a_reduce_that_fails_leaves_the_summary_as_it_was(monkeypatch, preset, w
             summary.update(some[100:])
     assert looks(summary) == before
     summary.update(some[100:])
-    expected.update(some[100:])
-    assert summary.to_bytes() == expected.to_bytes()
+    assert summary.to_bytes() == summarized(some, preset=preset).to_bytes()
 
 
 @pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])

@@ -174,3 +174,10 @@ def interrupted_by(trace, call):
     finally:
         sys.settrace(before)
     return False
+
+
+def read_only(array):
+    """View that cannot be written to, as nodes give their arrays to kernels, which are compiled for these."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from samples import read_only
 
 from probi import Nodes, objective
 from probi.objective import Assignment, join_centers
@@ -59,7 +60,7 @@ def distances_to(centers, points):
 def test_joined_centers_are_the_nearest_and_bounds_hold(kind, k, d, dtype):
     points, centers = hostile(kind, 150, k, d, dtype)
     labels, nearest, second = np.zeros(150, np.int32), np.full(150, np.inf), np.full(150, np.inf)
-    join_centers(points, centers, 0, labels, nearest, second)
+    join_centers(read_only(points), centers, 0, labels, nearest, second)
     exact = distances_to(centers, points)
     rows = np.arange(150)
     own = exact[rows, labels]
@@ -75,7 +76,7 @@ def test_bounds_are_close(kind):
     # Where no group of centers is far from all others; a bound of 0 would be valid too, and useless.
     points, centers = hostile(kind, 150, 40, 10, np.float64)
     labels, nearest, second = np.zeros(150, np.int32), np.full(150, np.inf), np.full(150, np.inf)
-    join_centers(points, centers, 0, labels, nearest, second)
+    join_centers(read_only(points), centers, 0, labels, nearest, second)
     assert np.mean(second >= 0.999 * np.sort(distances_to(centers, points), axis=1)[:, 1]) > 0.9
 
 
@@ -83,7 +84,7 @@ def test_centers_join_in_parts():
     points, centers = hostile("plain", 700, 50, 3, np.float64)
     labels, nearest, second = np.zeros(700, np.int32), np.full(700, np.inf), np.full(700, np.inf)
     for first, last in ((0, 7), (7, 8), (8, 50)):
-        join_centers(points, centers[:last], first, labels, nearest, second)
+        join_centers(read_only(points), centers[:last], first, labels, nearest, second)
     exact = distances_to(centers, points).astype(float)
     assert_array_equal(labels, exact.argmin(axis=1))
     exact.sort(axis=1)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from samples import read_only
 
 from probi._kernels import sampling
 
@@ -18,7 +19,7 @@ from probi._kernels import sampling
 def drawn_once(mass, size, uniforms):
     """Rows, and how many draws each stands for."""
     drawn, times = np.empty(size, np.int64), np.empty(size)
-    n = sampling.draw_once(np.array(mass, float), size, np.array(uniforms, float), drawn, times)
+    n = sampling.draw_once(read_only(np.array(mass, float)), size, np.array(uniforms, float), drawn, times)
     return drawn[:n], times[:n]
 
 
@@ -55,7 +56,7 @@ def chosen_by(mass, distances, leaf_sizes, size, offset, order=None, n_leaves=1)
     masses, costs = (np.bincount(cell_of[leaves], of_row) for of_row in (mass, mass * distances))
     chosen, factors = np.empty(size + 1, np.int64), np.empty(size + 1)
     n_chosen = sampling.choose(
-        leaves, cell_of, mass, masses, costs, distances, size, offset, np.empty(n), chosen, factors
+        leaves, cell_of, read_only(mass), masses, costs, distances, size, offset, np.empty(n), chosen, factors
     )
     assert_array_equal(np.diff(chosen[:n_chosen]) > 0, True)
     of_all = np.zeros(n)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from samples import read_only
 from strategies import points
 
 from probi._kernels import tree
@@ -39,6 +40,7 @@ class Tree:
             np.full(len(rows), np.nan),
             ranges or [(0, len(rows))],
         )
+        rows, mass = read_only(rows), read_only(mass)
         made = (self.features, self.thresholds, self.firsts, self.leaf_of, self.cell_of, self.means)
         sums = sum(tree.place(rows, mass, n_space, *made, leaves, *r) for r in ranges)
         means = self.means[:, :n_space] + sums[:, :-1] / np.maximum(sums[:, -1:], 1e-300)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from samples import numbered, random_centers
+from samples import numbered, random_centers, read_only
 
 from probi import Nodes, expected_cost
 from probi._kernels import geometry
@@ -123,7 +123,7 @@ def test_distances_go_by_the_nearest_of_more_and_more_places(m, dtype):
 def test_sums_over_locations_match_the_definition(d, dtype):
     rng = np.random.default_rng(0)
     points, mass, locations = rng.normal(size=(30, d)).astype(dtype), rng.exponential(size=30), rng.normal(size=(4, d))
-    found = geometry.sums_over_locations(points, mass, locations, 3, 20)
+    found = geometry.sums_over_locations(read_only(points), read_only(mass), locations, 3, 20)
     rows = naive.distances_to_nearest(points[3:20].tolist(), locations.tolist())
     sums = [math.fsum(m * x for m, x in zip(mass[3:20], row, strict=True)) for row in ([1.0] * 17, *rows)]
     expected = [sums, [max(mass[3:20]), *(max(row) ** 2 for row in rows)]]

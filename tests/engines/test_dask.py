@@ -49,8 +49,11 @@ def cluster(n_workers, **options):
 
 @pytest.fixture(scope="module")
 def client():
-    with cluster(2, threads_per_worker=1) as workers, distributed.Client(workers) as client:
-        yield client
+    """Two processes, forked from one that has imported what they need: else each would import it."""
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        distributed.utils.get_mp_context().set_forkserver_preload(["distributed", "numba", "probi.engines.dask"])
+        with cluster(2, threads_per_worker=1) as workers, distributed.Client(workers) as client:
+            yield client
 
 
 @pytest.fixture(scope="module")
@@ -350,12 +353,12 @@ def test_covertype_in_32_partitions(data_file, client, other, tmp_path):
     assert_allclose(costs[0], costs[1], rtol=0.01)
 
 
-def test_parts_that_finish_in_another_order_give_the_same_bytes(folder, client):
+def test_parts_that_finish_in_another_order_give_the_same_bytes(folder, other):
     paths = sorted(folder.iterdir())
     slow = [dask.delayed(_late)(path.read_bytes(), i) for i, path in enumerate(paths)]
     meta = _frame(paths[0].read_bytes()).iloc[:0]
     frames = dd.from_delayed([dask.delayed(_frame)(data) for data in slow], meta=meta)
-    first = on_dask.summarize(frames, 10, random_state=0, group_size=10, client=client)
+    first = on_dask.summarize(frames, 10, random_state=0, group_size=10, client=other)
     with dask.config.set(scheduler="synchronous"):
         assert on_dask.summarize(frames, 10, random_state=0, group_size=10).to_bytes() == first.to_bytes()
 
@@ -395,11 +398,11 @@ def test_after_an_error_the_rest_is_not_computed(client, tmp_path):
     assert len(list(tmp_path.iterdir())) < 60
 
 
-def test_a_file_that_was_replaced_is_read_again(client, tmp_path):
+def test_a_file_that_was_replaced_is_read_again(other, tmp_path):
     for value in (1.0, 2.0):
         path = write(tmp_path / "x.parquet", {"x": [value] * 40, "y": [0.0] * 40}, step=2)
         # Results of the first time are held by nobody, or would be known by another key.
-        summary = on_dask.summarize(path, 1, part_bytes=1, client=client, on_part=lambda *counts: time.sleep(0.02))
+        summary = on_dask.summarize(path, 1, part_bytes=1, client=other, on_part=lambda *counts: time.sleep(0.02))
         assert solve(summary, 1).centers[0, 0] == value
 
 
@@ -493,7 +496,7 @@ def _summary_bytes(nodes, shard):
 # -- the command line -------------------------------------------------------------------------------------------------
 
 
-def test_the_same_results_folder(tmp_path, capsys, monkeypatch):
+def test_the_same_results_folder(client, tmp_path, capsys, monkeypatch):
     import pyarrow.parquet as pq
 
     monkeypatch.setattr("probi.cli.results.write_run_report", lambda outcome, path: None)
@@ -504,8 +507,9 @@ def test_the_same_results_folder(tmp_path, capsys, monkeypatch):
     settings = ("-k", "2,3", "--layout", "long", "--size", "40", "--n-init", 2, "--missing", "skip-node", "--json")
     settings += ("--outliers", 0.02)
     here = probi_command(capsys, "cluster", path, *settings, "-o", tmp_path / "here")
+    scheduler = client.scheduler.address
     there = probi_command(
-        capsys, "cluster", path, *settings, "-o", tmp_path / "there", "--engine", "dask", "--workers", 2
+        capsys, "cluster", path, *settings, "-o", tmp_path / "there", "--engine", "dask", "--workers", scheduler
     )
     assert "2 workers" in there.err
     names = {p.name for p in (tmp_path / "here").iterdir()}

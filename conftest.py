@@ -25,7 +25,7 @@ PAGES = {"docs/dask.md": "dask", "docs/guide/scaling-out.md": "dask"}
 # Pages whose examples take longer than most tests.
 SLOW_PAGES = (
     "docs/contributing/how-to.md", "docs/guide/choosing-k.md", "docs/guide/error-bars.md", "docs/guide/modelling.md",
-    "docs/guide/streams.md",
+    "docs/guide/scientific-data.md", "docs/guide/streams.md",
 )  # fmt: skip
 
 # Settings of the site, and what is made when it is built: no examples of ours.

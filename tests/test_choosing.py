@@ -199,6 +199,7 @@ def test_numbers_that_cannot_be_tried(numbers):
         probi.choose_k(np.zeros((9, 2)), numbers)
 
 
+@pytest.mark.slow
 def test_stability_is_that_of_the_solutions():
     rng = np.random.default_rng(0)
     nodes = probi.Nodes.from_dense(measured_several_times(rng, groups(rng, [60] * 3)[0], noise=1.0))

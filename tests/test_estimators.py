@@ -182,6 +182,7 @@ def test_fit_is_a_summary_that_is_solved_and_rounds_on_all_nodes():
     assert model.result_.standard_error == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "parameters"), [(6000, {}), (200, {"preset": "paper"}), (200, {"outliers": 0.01})])
 def test_fit_leaves_centers_where_they_are(size, parameters):
     # Those of all nodes, of the paper, and of nodes without outliers.

@@ -30,6 +30,7 @@ def audited(scale, weight):
     return summary.evaluate([[0.0, 0.0]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scale", "weight"), [(1e149, 1e140), (1e-130, 1e-100), (1e-40, 1e-120)])
 def test_standard_errors_neither_overflow_nor_vanish(scale, weight):
     expected, found = audited(1.0, 1.0), audited(scale, weight)

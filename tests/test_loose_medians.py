@@ -87,6 +87,7 @@ def test_plain_steps_certify_nodes_with_equal_realizations(tol):
     assert any(reached)
 
 
+@pytest.mark.slow
 def test_the_lower_bound_is_the_best_one_of_the_places_on_the_way():
     rng, n_reached = np.random.default_rng(2), 0
     for _ in range(30):

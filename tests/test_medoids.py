@@ -78,6 +78,7 @@ def shapes(shape, n, d, rng):
     return rng.normal(size=(n, d))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("bounds_always")
 @pytest.mark.parametrize("shape", ["tails", "skewed", "bimodal", "lattice", "line", "normal"])
 @pytest.mark.parametrize(
@@ -104,6 +105,7 @@ def count_evaluations(monkeypatch):
     return counts
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("bounds_always")
 @pytest.mark.parametrize(("d", "most"), [(2, 60), (10, 60), (100, 60)])
 def test_few_costs_are_computed(d, most, monkeypatch):
@@ -157,6 +159,7 @@ def test_one_node_with_all_the_weight_represents():
     assert representatives(nodes, [X.mean(axis=(0, 1))]).index.tolist() == [77]
 
 
+@pytest.mark.slow
 def test_of_a_summary_among_what_it_keeps():
     nodes = numbered(n=20_000)
     summary = Summary(4, random_state=0)

@@ -61,6 +61,7 @@ def test_matches_the_definition(data, scaled):
     assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize(
     ("dtype", "shift", "d", "k"),

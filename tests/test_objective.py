@@ -208,6 +208,7 @@ def test_the_lowest_index_wins_where_a_rounded_distance_ties():
     check_argmin(nodes, centers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [1, 2, 3, 7, 8, 9, 15, 40])
 @pytest.mark.parametrize("spread", [0.0, 1e-3, 1.0, 100.0])
 def test_assignment_is_the_argmin_for_tight_and_wide_nodes(spread, k):

@@ -124,6 +124,7 @@ def memory():
     system.store.clear()
 
 
+@pytest.mark.slow
 def test_a_file_system_of_fsspec(memory, tmp_path, capsys):
     path = write(tmp_path / "x.csv", columns_of(some_nodes("long", n=60), "long"))
     memory.pipe("/in/x.csv", path.read_bytes())

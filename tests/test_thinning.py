@@ -360,6 +360,7 @@ def expected_at(nodes, place):
     return np.add.reduceat(nodes.probabilities * radii, nodes.offsets[:-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("heavy", [0.6, 0.99, 0.999])
 def test_a_heavy_realization_is_the_middle(heavy):
     n = 2000
@@ -375,6 +376,7 @@ def test_a_heavy_realization_is_the_middle(heavy):
     assert np.sqrt((errors**2).mean()) < 0.1 * spread
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [1, 2, 3, 4, 6, 8, 32])
 def test_far_realizations_do_not_carry_the_node_away(most):
     """Probability 1e-4 is far away on all sides. Few draws may all go there, and the node may not."""

@@ -109,6 +109,7 @@ def test_clusters_in_another_order_are_matched():
         assert_allclose(found.overlap, world.overlap)
 
 
+@pytest.mark.slow
 def test_two_ways_to_divide_are_two_outcomes():
     """Four groups at the corners of a square, two clusters: which sides go together is a matter of chance."""
     rng = np.random.default_rng(4)

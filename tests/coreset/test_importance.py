@@ -378,6 +378,7 @@ def test_parts_are_one_set_of_nodes(make, cuts):
         assert_array_equal(mine, theirs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [1, 3])
 def test_wide_nodes_are_rows_of_a_projection(m):
     rng = np.random.default_rng(0)

@@ -293,6 +293,7 @@ def test_a_node_with_one_realization_is_its_own_median_and_calls_nobody(asked_ku
     assert_array_equal(spreads, np.zeros(40))
 
 
+@pytest.mark.slow
 def test_kumar_is_called_where_weiszfeld_hits_a_realization_and_for_many_realizations(asked_kumar, monkeypatch):
     monkeypatch.setattr(paper, "SPARSE", 20)
     rng = np.random.default_rng(6)

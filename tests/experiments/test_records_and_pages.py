@@ -195,6 +195,7 @@ def test_pages_of_quality_and_peers(tmp_path):
     assert "StreamKM++" in text
 
 
+@pytest.mark.slow
 def test_hostile_data_and_attacked_centers(tmp_path, monkeypatch):
     monkeypatch.setattr(hostile, "N", 9000)
     monkeypatch.setattr(hostile, "MOVES", 10)

@@ -83,6 +83,7 @@ def test_nodes_without_members_stay_nan():
     assert_allclose(result.mass.sum(), 46 + 3 / 7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunks", [None, {"latitude": 2, "longitude": 4}, {"number": 1, "latitude": 3}])
 def test_large_data_is_streamed_with_the_same_answers(chunks, monkeypatch):
     monkeypatch.setattr(accessor, "MAX_BYTES_IN_MEMORY", 0)

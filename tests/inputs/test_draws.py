@@ -75,6 +75,7 @@ def by_arviz_base(dataset):
 FORMS = [as_it_is, as_data_tree, as_group, as_samples, as_inference_data, by_arviz, by_arviz_base]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_any_version_of_arviz(form):
     dataset = posterior()

@@ -98,6 +98,7 @@ def test_errors_by_name_and_by_array():
     assert_allclose(moments(Nodes.from_errors(vizier), 0)[1], 0.04)
 
 
+@pytest.mark.slow
 def test_units_of_astropy():
     astropy = pytest.importorskip("astropy")
     from astropy import units as u

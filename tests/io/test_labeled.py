@@ -96,6 +96,7 @@ def test_features_of_a_zarr_folder_are_in_order_of_their_names(tmp_path):
     assert list(dict.fromkeys(name.split("[")[0] for name in names)) == ["aerosol", "t2m", "wind"]
 
 
+@pytest.mark.slow
 @forking
 def test_grib(tmp_path):
     for name in ("eccodes", "cfgrib"):
@@ -129,6 +130,7 @@ def read_grib(folder):
     return n, len(nodes), nodes.n_realizations, same, names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["nc", "zarr"])
 def test_the_command_writes_labels(tmp_path, capsys, ending):
     path = save(ensemble(), tmp_path / f"x.{ending}")
@@ -177,6 +179,7 @@ def test_outliers_and_missing_places_differ_in_labels(tmp_path, capsys):
             assert set(values[np.isfinite(values)]) == set(range(-1, k))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

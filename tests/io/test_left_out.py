@@ -192,6 +192,7 @@ def days(tmp_path):
     return monday.parent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [3, 100])
 @pytest.mark.parametrize("gather", [False, True])
 def test_ids_per_file(days, capsys, monkeypatch, tmp_path, rows, gather):

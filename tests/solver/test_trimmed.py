@@ -53,6 +53,7 @@ def test_outliers_and_cost_match_the_definition(data, share):
         assert_allclose(trimmed_cost(nodes, centers, limit)[0], cost, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["far", "between", "all in one place"])
 def test_planted_outliers_are_found(kind):
     points, is_out = planted(kind)
@@ -137,6 +138,7 @@ def test_a_summary_is_solved_and_evaluated_without_outliers():
     assert cost < 0.5 * probi.expected_cost(points, result.centers)
 
 
+@pytest.mark.slow
 def test_the_audit_estimates_the_trimmed_cost_of_uncertain_nodes():
     rng = np.random.default_rng(1)
     points, _ = planted("far", n=3000, share=0.05)
@@ -166,6 +168,7 @@ def test_a_summary_of_all_nodes_has_the_exact_cost():
     assert result.outlier_mass == is_out.sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [probi.PLloyd, probi.PROBI])
 def test_estimators_label_outliers(estimator):
     points, is_out = planted("far")
@@ -196,6 +199,7 @@ def test_parameters_that_make_no_sense(parameters):
         probi.solve(np.zeros((9, 2)), 2, **parameters)
 
 
+@pytest.mark.slow
 @given(weighted_nodes_and_centers(), st.sampled_from([{"outliers": 0.3}, {"outlier_distance": 1.0}]))
 def test_what_a_center_is_worth_is_the_cost_without_it(data, parameters):
     some, _, centers = data
@@ -232,6 +236,7 @@ def test_a_summary_is_represented_without_outliers():
     assert abs(found.total_cost / result.cost - 1.0) < 0.1  # with outliers it would be twice as much
 
 
+@pytest.mark.slow
 def test_numbers_of_clusters_are_compared_without_outliers():
     # In one place near a cluster, outliers would fill the gap to it.
     rng = np.random.default_rng(0)

@@ -65,6 +65,7 @@ def fed(some, cuts=(), n_jobs=1, **options):
     return summary
 
 
+@pytest.mark.slow
 @examples(12)
 @given(st.lists(st.integers(0, 400), max_size=8), st.sampled_from([1, 2, 5]), st.booleans())
 def test_batches_and_threads_do_not_matter(cuts, n_jobs, plain):
@@ -81,6 +82,7 @@ def test_thinned_nodes_count_by_what_is_left():
     assert fed(some, [7, 50], max_realizations=2).to_bytes() == fed(some, max_realizations=2).to_bytes()
 
 
+@pytest.mark.slow
 def test_a_file_goes_on_where_it_stopped():
     some = uncertain(700)
     whole, stopped = fed(some), limited()

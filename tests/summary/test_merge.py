@@ -86,6 +86,7 @@ def test_any_way_to_merge_gives_the_same_bytes(order, data):
     assert waiting[0].to_bytes() == FEW_MERGED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("preset", PRESETS)
 def test_the_order_of_dtypes_does_not_matter(preset, kind):

@@ -14,6 +14,7 @@ CENTERS = np.array([[0.0, 0.0], [45.0, 40.0], [90.0, 80.0]])
 PRESETS = ["default", "paper"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [certain, uncertain])
 @pytest.mark.parametrize("preset", [*PRESETS, "theory"])
 @pytest.mark.parametrize("n", [0, 5, 700])

@@ -87,6 +87,7 @@ def test_the_number_of_threads_does_not_matter(preset):
     assert found[2].evaluate(some_centers()) == found[0].evaluate(some_centers())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_what_a_batch_has_computed_before_does_not_matter(preset):
     # A coreset has medians with it, which the buffer drops: nodes that hit a realization take random numbers.

@@ -52,6 +52,7 @@ def test_any_split_gives_the_same_bytes(streamed):
     assert theory(tails(), [1, 20_000, 20_001, 59_000]).to_bytes() == streamed.to_bytes()
 
 
+@pytest.mark.slow
 def test_a_file_keeps_the_guarantee(streamed):
     again = Summary.from_bytes(streamed.to_bytes())
     assert again.to_bytes() == streamed.to_bytes()

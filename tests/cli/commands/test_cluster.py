@@ -279,6 +279,7 @@ def test_several_numbers_of_clusters_from_one_summary(path, tmp_path, capsys):
     assert values["cost"] == values["solutions"][k - 2]["cost"]
 
 
+@pytest.mark.slow
 def test_details_and_report_are_of_the_recommended_number(tmp_path, capsys):
     rng = np.random.default_rng(0)
     points = rng.normal(size=(300, 2)) + np.repeat([[0, 0], [20, 0], [0, 20]], 100, axis=0)
@@ -296,6 +297,7 @@ def test_details_and_report_are_of_the_recommended_number(tmp_path, capsys):
     assert "Details are for the largest k, 5;" in ran.out
 
 
+@pytest.mark.slow
 def test_outliers_are_left_out_and_labeled(tmp_path, capsys):
     rng = np.random.default_rng(0)
     points = rng.normal(size=(300, 2)) + np.repeat([[0, 0], [20, 0], [0, 20]], 100, axis=0)

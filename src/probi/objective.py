@@ -13,7 +13,6 @@ from probi import _parallel
 from probi._kernels import assignment as assignment_kernels
 from probi._kernels import geometry
 from probi._kernels import memberships as membership_kernels
-from probi._kernels.assignment import Margins, Measured
 from probi._kernels.many_centers import join_nearest
 from probi._notes import counted
 from probi._types import Array, Floats, Integers, Labels, Mask
@@ -210,28 +209,22 @@ class TwoNearest(NamedTuple):
 def two_nearest(nodes: Nodes, centers: ArrayLike) -> TwoNearest:
     """Find the two nearest centers of each node, exactly, without computing the distances to all."""
     centers = check_centers(centers, nodes.n_features)
-    n = len(nodes)
+    n, (relative, slack) = len(nodes), rounding_margins(nodes, centers)
     labels, next_labels = np.empty(n, np.int32), np.empty(n, np.int32)
     nearest, next_nearest = np.empty(n), np.empty(n)
     _parallel.run(
-        assignment_kernels.two_nearest, nodes.pieces(), _measured(nodes), centers, np.ascontiguousarray(centers.T),
-        rounding_margins(nodes, centers), labels, nearest, next_labels, next_nearest,
+        assignment_kernels.two_nearest, nodes.pieces(), nodes.points, nodes.probabilities, nodes.offsets,
+        nodes.total_probabilities, nodes.gravity_centers, nodes.variances, centers, np.ascontiguousarray(centers.T),
+        relative, slack, labels, nearest, next_labels, next_nearest,
     )  # fmt: skip
     totals = nodes.total_probabilities
     return TwoNearest(labels, nearest / totals, next_labels, next_nearest / totals)
 
 
-def _measured(nodes: Nodes) -> Measured:
-    return Measured(
-        nodes.points, nodes.probabilities, nodes.offsets, nodes.total_probabilities, nodes.gravity_centers,
-        nodes.variances,
-    )  # fmt: skip
-
-
-def rounding_margins(nodes: Nodes, centers: Floats) -> Margins:
+def rounding_margins(nodes: Nodes, centers: Floats) -> tuple[float, float]:
     """Relative and absolute rounding error that bounds on distances between nodes and centers must allow for."""
     relative, slack = _margins(nodes)
-    return Margins(relative, slack + _slack_of(centers, relative))
+    return relative, slack + _slack_of(centers, relative)
 
 
 def _slack_of(centers: Floats, relative: float) -> float:
@@ -277,8 +270,10 @@ class Assignment:
             self._start_with_bounds(centers, slack)
         self._is_new = False
         evaluations = _parallel.run(
-            assignment_kernels.reassign, self._pieces, _measured(nodes), centers, np.ascontiguousarray(centers.T),
-            Margins(self._relative, slack), _half_gaps(centers), moves, exact, self.labels, self.nearest, self.other,
+            assignment_kernels.reassign, self._pieces, nodes.points, nodes.probabilities, nodes.offsets,
+            nodes.total_probabilities, nodes.gravity_centers, nodes.variances, centers,
+            np.ascontiguousarray(centers.T), _half_gaps(centers), moves, self._relative, slack, exact,
+            self.labels, self.nearest, self.other,
         )  # fmt: skip
         return sum(evaluations)
 
@@ -408,7 +403,7 @@ def _sparse_memberships(nodes: Nodes, centers: Floats, threshold: float) -> Any:
 def _all_memberships(nodes: Nodes, centers: Floats) -> Floats:
     out = np.empty((len(nodes), len(centers)))
     columns = np.ascontiguousarray(centers.T)
-    margins = rounding_margins(nodes, centers)
+    relative, slack = rounding_margins(nodes, centers)
 
     def fill(start: int, stop: int) -> None:
         part = nodes[start:stop]
@@ -417,8 +412,9 @@ def _all_memberships(nodes: Nodes, centers: Floats) -> Floats:
             return
         n = len(part.points)
         membership_kernels.memberships(
-            _measured(part), constant(1.0, n), np.arange(n + 1), centers, columns, margins, out[start:stop], 0,
-            stop - start,
+            part.points, constant(1.0, n), np.arange(n + 1), part.probabilities, part.offsets,
+            part.total_probabilities, part.gravity_centers, part.variances, centers, columns, relative, slack,
+            out[start:stop], 0, stop - start,
         )  # fmt: skip
 
     if len(nodes):

@@ -185,8 +185,7 @@ def _begin_first_run(name: str, sig: Any) -> None:
         _is_announced = True
         if _notes.note(MESSAGE):
             _stopwatch.begin()
-    kinds = [kind for argument in sig for kind in getattr(argument, "types", (argument,))]
-    dtypes = [str(kind.dtype) for kind in kinds if hasattr(kind, "dtype")]
+    dtypes = [str(kind.dtype) for kind in sig if hasattr(kind, "dtype")]
     if name in BASIC or _is_started or not dtypes or dtypes[0] not in ("float32", "float64") or not _may_start():
         return
     _is_started = True

@@ -1,30 +1,9 @@
 """Nearest expected center of each node, exact, with as few exact expected distances as the bounds allow."""
 
-from typing import Any, NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from probi._kernels._compile import kernel, part
 from probi._kernels.geometry import expected_distance, squared_distance, squared_distances_of_four, two_smallest
-
-
-class Measured(NamedTuple):
-    """Arrays of nodes, with what bounds of their distances need."""
-
-    points: NDArray[Any]  # (n_realizations, d)
-    probabilities: NDArray[Any]  # (n_realizations,)
-    offsets: NDArray[Any]  # (n + 1,)
-    totals: NDArray[Any]  # (n,) total probabilities
-    gravity: NDArray[Any]  # (n, >= d) centers of gravity
-    variances: NDArray[Any]  # (n,)
-
-
-class Margins(NamedTuple):
-    """Rounding errors that bounds of distances allow for."""
-
-    relative: float
-    slack: float
 
 
 @part
@@ -53,7 +32,10 @@ def half_gaps(centers, out, start, stop):
 
 
 @kernel
-def reassign(nodes, centers, columns, margins, halves, moves, exact, labels, nearest, other, start, stop):
+def reassign(
+    points, probabilities, offsets, totals, gravity, variances, centers, columns, halves, moves, relative, slack,
+    exact, labels, nearest, other, start, stop,
+):  # fmt: skip
     """Assign nodes start:stop to their nearest expected center; ties go to the lowest index.
 
     Three bounds save work. D_i is 1-Lipschitz in the center, so a node whose own center is still closer than the lower
@@ -61,14 +43,16 @@ def reassign(nodes, centers, columns, margins, halves, moves, exact, labels, nea
     any other. For the rest there is the sandwich |m - c| <= D(c) <= sqrt(|m - c|^2 + V), m the center of gravity: only
     centers whose lower end is below the best upper end are computed exactly.
 
-    IN   columns (d, k) = centers transposed, halves (k,) half the distance of each center to the nearest other,
-         moves (k,) how far each moved since the last call, exact: whether ``nearest`` must be exact, not just a bound
+    IN   totals (n,) total probabilities, gravity (n, >= d), variances (n,), columns (d, k) = centers transposed,
+         halves (k,) half the distance of each center to the nearest other,
+         moves (k,) how far each moved since the last call,
+         relative and slack: margins that cover rounding,
+         exact: whether ``nearest`` must be exact, not just an upper bound
     INOUT labels (n,), nearest (n,) upper bound of the distance to the own center, other (n,) lower bound of the
          distance to any other (-inf: unknown, check all)
     RETURN the number of exact expected distances
     """
     k = centers.shape[0]
-    relative, slack = margins
     largest, largest_at, second_largest = others_moved(moves)
     todo = np.empty(stop - start, np.int64)
     n_todo = 0
@@ -85,13 +69,13 @@ def reassign(nodes, centers, columns, margins, halves, moves, exact, labels, nea
         safe = max(other[node], halves[own])
         kept = nearest[node] * (1.0 + relative) + slack < safe
         # One exact distance may save k bounds, and for a node of few realizations it is cheaper.
-        if exact or (not kept and 2 * (nodes.offsets[node + 1] - nodes.offsets[node]) <= k):
-            nearest[node] = _distance(nodes, node, centers, own) / nodes.totals[node]
+        if exact or (not kept and 2 * (offsets[node + 1] - offsets[node]) <= k):
+            nearest[node] = expected_distance(points, probabilities, offsets, node, centers, own) / totals[node]
             evaluations += 1
             kept = nearest[node] * (1.0 + relative) + slack < safe
         if not kept and own != largest_at and nearest[node] * (1.0 + relative) + slack < rest:
             # Often one center moves far, as after a swap, and the others little: check it separately.
-            mover = np.sqrt(squared_distance(nodes.gravity, node, centers, largest_at)) * (1.0 - relative) - slack
+            mover = np.sqrt(squared_distance(gravity, node, centers, largest_at)) * (1.0 - relative) - slack
             if nearest[node] * (1.0 + relative) + slack < mover:
                 other[node] = min(rest, mover)
                 continue
@@ -105,35 +89,35 @@ def reassign(nodes, centers, columns, margins, halves, moves, exact, labels, nea
         last = n_todo - 1
         # A tile past the end repeats the last node: every node takes the same path through the same code.
         squared_distances_of_four(
-            nodes.gravity, todo[first], todo[min(first + 1, last)], todo[min(first + 2, last)],
-            todo[min(first + 3, last)], centers, columns, squared,
+            gravity, todo[first], todo[min(first + 1, last)], todo[min(first + 2, last)], todo[min(first + 3, last)],
+            centers, columns, squared,
         )  # fmt: skip
         for t in range(min(4, n_todo - first)):
             node = todo[first + t]
-            evaluations += _settle(nodes, node, centers, margins, exact, squared[t], labels, nearest, other)
+            evaluations += _settle(
+                points, probabilities, offsets, totals, variances, centers, relative, slack, exact, squared[t],
+                labels, nearest, other, node,
+            )  # fmt: skip
     return evaluations
 
 
 @part
-def _distance(nodes, node, centers, c):
-    return expected_distance(nodes.points, nodes.probabilities, nodes.offsets, node, centers, c)
-
-
-@part
-def _settle(nodes, node, centers, margins, exact, squared, labels, nearest, other):
+def _settle(
+    points, probabilities, offsets, totals, variances, centers, relative, slack, exact, squared, labels, nearest,
+    other, node,
+):  # fmt: skip
     """Find the label of one node from the squared distances of its center of gravity to all centers."""
     k = centers.shape[0]
-    relative, slack = margins
     best, smallest, runner_up = two_smallest(squared)
     squared[best] = smallest
-    upper = np.sqrt(smallest + nodes.variances[node]) * (1.0 + relative) + slack
+    upper = np.sqrt(smallest + variances[node]) * (1.0 + relative) + slack
     reach = (upper + slack) / (1.0 - relative)
     squared_reach = reach * reach
     if runner_up > squared_reach:
         labels[node], other[node] = best, np.sqrt(runner_up) * (1.0 - relative) - slack
         nearest[node] = upper
         if exact:
-            nearest[node] = _distance(nodes, node, centers, best) / nodes.totals[node]
+            nearest[node] = expected_distance(points, probabilities, offsets, node, centers, best) / totals[node]
         return int(exact)
 
     runner_up = np.inf
@@ -142,7 +126,7 @@ def _settle(nodes, node, centers, margins, exact, squared, labels, nearest, othe
             runner_up = squared[c]
     runner_up = np.sqrt(runner_up) * (1.0 - relative) - slack
     evaluations = 0
-    total = nodes.totals[node]
+    total = totals[node]
     guess = best
     expected = distance = np.inf
     for turn in range(k + 1):
@@ -158,7 +142,7 @@ def _settle(nodes, node, centers, margins, exact, squared, labels, nearest, othe
                 continue
         evaluations += 1
         # Compared before the division, which can equate numbers that differ in the last bit.
-        rival = _distance(nodes, node, centers, c)
+        rival = expected_distance(points, probabilities, offsets, node, centers, c)
         if rival < expected or (rival == expected and c < best):
             runner_up = min(runner_up, distance)
             expected, distance, best = rival, rival / total, c
@@ -169,13 +153,17 @@ def _settle(nodes, node, centers, margins, exact, squared, labels, nearest, othe
 
 
 @kernel
-def two_nearest(nodes, centers, columns, margins, labels, nearest, next_labels, next_nearest, start, stop):
+def two_nearest(
+    points, probabilities, offsets, totals, gravity, variances, centers, columns, relative, slack, labels, nearest,
+    next_labels, next_nearest, start, stop,
+):  # fmt: skip
     """Find the nearest and the next expected center of nodes start:stop; ties go to the lowest index.
 
     The same sandwich as in :func:`reassign`: only centers whose lower end is below the second smallest upper end are
     computed.
 
-    IN   columns (d, k) = centers transposed
+    IN   totals (n,) total probabilities, gravity (n, >= d), variances (n,), columns (d, k) = centers transposed,
+         relative and slack: margins that cover rounding
     OUT  labels (n,), nearest (n,) expected distances, next_labels (n,) and next_nearest (n,) those of the next center,
          -1 and infinite where there is none
     RETURN the number of exact expected distances
@@ -186,19 +174,18 @@ def two_nearest(nodes, centers, columns, margins, labels, nearest, next_labels, 
     for first in range(start, stop, 4):
         last = stop - 1
         squared_distances_of_four(
-            nodes.gravity, first, min(first + 1, last), min(first + 2, last), min(first + 3, last), centers, columns,
-            squared,
-        )  # fmt: skip
+            gravity, first, min(first + 1, last), min(first + 2, last), min(first + 3, last), centers, columns, squared
+        )
         for t in range(min(4, stop - first)):
             node = first + t
-            squared_reach = _reach_of_two(squared[t], nodes.variances[node], margins)
+            squared_reach = _reach_of_two(squared[t], variances[node], relative, slack)
             best, second = -1, -1
             distance = other = np.inf
             for c in range(k):
                 if squared[t, c] > squared_reach:
                     continue
                 evaluations += 1
-                rival = _distance(nodes, node, centers, c)
+                rival = expected_distance(points, probabilities, offsets, node, centers, c)
                 if rival < distance:
                     second, other = best, distance
                     best, distance = c, rival
@@ -210,9 +197,8 @@ def two_nearest(nodes, centers, columns, margins, labels, nearest, next_labels, 
 
 
 @part
-def _reach_of_two(squared, variance, margins):
+def _reach_of_two(squared, variance, relative, slack):
     """Squared distance to the center of gravity beyond which a center is neither the nearest nor the next."""
-    relative, slack = margins
     smallest = following = np.inf
     for c in range(squared.shape[0]):
         if squared[c] < smallest:

@@ -7,15 +7,19 @@ from probi._kernels.geometry import expected_distance, squared_distance, squared
 
 
 @kernel
-def memberships(nodes, ones, singles, centers, columns, margins, out, start, stop):
+def memberships(
+    points, ones, singles, probabilities, offsets, totals, gravity, variances, centers, columns, relative, slack, out,
+    start, stop,
+):  # fmt: skip
     """Probability that each center is the nearest one, for nodes start:stop, given that they are present.
 
     Two bounds save distances. With m the center of gravity and c the center nearest to it, a realization x is nearest
     to c if |m - c| + 2 |x - m| is below the distance of m to any other center. And p |x - m|^2 is at most the variance
     of the node, so a node far from the border between two centers needs no look at its realizations.
 
-    IN   ones (n_realizations,), singles (n_realizations + 1,): probabilities and offsets of realizations as nodes of
-         their own; columns (d, k) = centers transposed
+    IN   points (n_realizations, d), ones (n_realizations,), singles (n_realizations + 1,): the offsets of realizations
+         as nodes of their own; totals (n,) total probabilities, gravity (n, >= d), variances (n,),
+         columns (d, k) = centers transposed, relative and slack: margins that cover rounding
     OUT  out (n, k), rows start:stop overwritten
     RETURN the number of exact distances
     """
@@ -24,19 +28,21 @@ def memberships(nodes, ones, singles, centers, columns, margins, out, start, sto
     for first in range(start, stop, 4):
         last = stop - 1
         squared_distances_of_four(
-            nodes.gravity, first, min(first + 1, last), min(first + 2, last), min(first + 3, last), centers, columns,
-            squared,
-        )  # fmt: skip
+            gravity, first, min(first + 1, last), min(first + 2, last), min(first + 3, last), centers, columns, squared
+        )
         for node in range(first, min(first + 4, stop)):
-            evaluations += _share_out(nodes, node, ones, singles, centers, margins, squared[node - first], out[node])
+            evaluations += _share_out(
+                points, ones, singles, probabilities, offsets, gravity, totals[node] * variances[node], centers,
+                relative, slack, squared[node - first], out[node], node,
+            )  # fmt: skip
     return evaluations
 
 
 @part
-def _share_out(nodes, node, ones, singles, centers, margins, squared, row):
-    """Fill the row of one node, from the squared distances of its center of gravity."""
-    points, relative, slack = nodes.points, margins.relative, margins.slack
-    moment = nodes.totals[node] * nodes.variances[node]  # at least p |x - m|^2
+def _share_out(
+    points, ones, singles, probabilities, offsets, gravity, moment, centers, relative, slack, squared, row, node
+):
+    """Fill the row of one node, from the squared distances of its center of gravity and p |x - m|^2 <= moment."""
     best, smallest, runner_up = two_smallest(squared)
     squared[best] = smallest
     row[:] = 0.0
@@ -44,18 +50,18 @@ def _share_out(nodes, node, ones, singles, centers, margins, squared, row):
     safe = 0.5 * (np.sqrt(runner_up) * (1.0 - relative) - np.sqrt(smallest) * (1.0 + relative)) - slack
     reach = max(0.0, (safe - slack) * (1.0 - relative))
     total, evaluations = 0.0, 0
-    for r in range(nodes.offsets[node], nodes.offsets[node + 1]):
-        p = np.float64(nodes.probabilities[r])
+    for r in range(offsets[node], offsets[node + 1]):
+        p = np.float64(probabilities[r])
         total += p
         if safe > 0.0 and moment * (1.0 + relative) < p * safe * safe:
             row[best] += p
             continue
-        squared_radius = squared_distance(nodes.gravity, node, points, r)
+        squared_radius = squared_distance(gravity, node, points, r)
         if squared_radius < reach * reach:
             row[best] += p
             continue
         radius = np.sqrt(squared_radius) * (1.0 + relative) + slack
-        nearest, count = _nearest_center(points, r, centers, squared, best, radius, margins)
+        nearest, count = _nearest_center(points, r, centers, squared, best, radius, relative, slack)
         evaluations += count
         if nearest < 0:
             nearest = _first_nearest(points, ones, singles, r, centers)
@@ -67,12 +73,11 @@ def _share_out(nodes, node, ones, singles, centers, margins, squared, row):
 
 
 @part
-def _nearest_center(points, r, centers, squared, guess, radius, margins):
+def _nearest_center(points, r, centers, squared, guess, radius, relative, slack):
     """Center nearest to one realization, -1 if rounding may decide between two, and the number of distances.
 
     IN   squared (k,) squared distances of a place that is within the radius; guess: where to begin
     """
-    relative, slack = margins
     nearest, smallest = guess, squared_distance(points, r, centers, guess)
     second, count = np.inf, 1
     limit = (np.sqrt(smallest) + radius + slack) * (1.0 + 2.0 * relative)

@@ -50,10 +50,10 @@ demo: $(INSTALLED)itself  ## cluster the forecasts of hurricane Otis
 	$(BIN)/probi demo -o results/otis
 
 check:  ## what to run before each commit: lint, and the core tests beside it
-	@$(MAKE) --no-print-directory --jobs 2 lint core
+	@$(MAKE) --no-print-directory --jobs 3 lint core
 
 test:  ## lint, and beside it all tests, the examples in docstrings, README and docs
-	@$(MAKE) --no-print-directory --jobs 2 lint all-tests
+	@$(MAKE) --no-print-directory --jobs 3 lint all-tests
 
 core: $(INSTALLED)bytecode $(KERNELS)
 	HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),check) $(PYTEST) -m "$(CORE)"

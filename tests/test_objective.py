@@ -353,6 +353,12 @@ def test_bad_centers_are_refused(function, centers, message):
         function(Nodes.from_points([[0.0, 0.0], [1.0, 1.0]]), centers)
 
 
+def test_centers_that_cannot_be_written_to_need_no_other_kernels():
+    centers = np.zeros((2, 3))
+    centers.flags.writeable = False
+    assert objective.check_centers(centers, 3).flags.writeable
+
+
 def test_centers_of_any_real_dtype_and_order_are_taken():
     nodes = Nodes.from_points([[0.0, 0.0], [3.0, 4.0]])
     expected = [[0.0, 5.0], [5.0, 0.0]]

@@ -33,7 +33,7 @@ def main(dtype: str) -> None:
         probi.expected_distances(nodes, result.centers)
         probi.one_medians(nodes)
         lss_coreset(nodes, 2, 0.5, 0.1, 0)
-    if dtype == "float32":  # one kernel for both types, compiled by the process that has less to do
+    if dtype == "float64":  # one kernel for both types, compiled by the process that has less to do
         nodes.thin(4, random_state=0, return_bounds=True)
 
 

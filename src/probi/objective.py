@@ -45,7 +45,8 @@ MAX_CALLS = 64
 
 def check_centers(centers: ArrayLike, n_features: int) -> Floats:
     """Return centers as a float64 array of shape (k, n_features), or raise."""
-    array = np.ascontiguousarray(as_floats(centers, "centers", 2, np.float64))
+    # Writable, also where those of the user are not: kernels would be compiled once more for them.
+    array = np.require(as_floats(centers, "centers", 2, np.float64), requirements=["C", "W"])
     if len(array) == 0:
         raise InputError("There are no centers.")
     if array.shape[1] != n_features:

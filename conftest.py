@@ -17,6 +17,9 @@ from kernel_cache import cache_folder
 os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_folder()))
 # A test that needs one kernel more does not start a process that compiles all others.
 os.environ.setdefault("PROBI_COMPILE_AHEAD", "0")
+# No test cuts the power: files of this process need not reach the disk, which takes 5 ms each. Tests of what is flushed
+# when put their own function here; processes that tests start flush as usual.
+os.fsync = lambda handle: None
 
 # Files whose tests share something expensive, by what is in their path; the group that takes longest stands first.
 SHARING = {"spark": ("/engines/test_spark", "/engines/spark.py"), "dask": ("/engines/test_dask", "/engines/dask.py")}

@@ -12,7 +12,7 @@ from strategies import USUAL
 _NO_CLOCK = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 # A red test stays red: the same examples in every run. To hunt for new ones: HYPOTHESIS_PROFILE=explore.
 settings.register_profile("probi", max_examples=USUAL, derandomize=True, **_NO_CLOCK)
-settings.register_profile("check", max_examples=10, derandomize=True, **_NO_CLOCK)
+settings.register_profile("check", max_examples=7, derandomize=True, **_NO_CLOCK)
 settings.register_profile("ci", max_examples=USUAL, derandomize=True, print_blob=True, **_NO_CLOCK)
 settings.register_profile("explore", max_examples=2000, print_blob=True, **_NO_CLOCK)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "probi"))

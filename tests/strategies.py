@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 import probi
 
 # Examples of a property in make test, where nothing else is said (see conftest.py).
-USUAL = 30
+USUAL = 20
 
 
 def examples(n):

@@ -9,7 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from probi.report import LabelMap
 from probi.report._map import MAX_COLUMNS, MAX_ROWS, edges, map_picture
-from probi.report._marks import PALETTE
+from probi.report._matplotlib import plot
+from probi.report._picture import PALETTE
 
 NUMBER = r"(-?[\d.]+)"
 RUN = re.compile(rf"M{NUMBER} {NUMBER}H{NUMBER}V{NUMBER}")
@@ -73,7 +74,7 @@ def test_a_number_is_inside_its_cluster():
 
 def test_matplotlib_draws_the_same_cells():
     shown = grid()
-    axes = map_picture(shown, 4).plot().axes[0]
+    axes = plot(map_picture(shown, 4)).axes[0]
     (mesh,) = axes.collections
     colors = mesh.to_rgba(mesh.get_array().reshape(shown.labels.shape))
     for cluster, paint in enumerate(PALETTE[:4]):

@@ -11,8 +11,19 @@ from samples import blobs, quiet_solve
 
 from probi import Nodes, assign
 from probi.geo import lonlat_of, on_sphere
-from probi.report._marks import EXCESS, PALETTE, RADIUS, SPREAD, color, css_color, marker, place_discs, polyline
-from probi.report._picture import limits, round_ticks
+from probi.report._picture import (
+    EXCESS,
+    PALETTE,
+    RADIUS,
+    SPREAD,
+    color,
+    css_color,
+    limits,
+    marker,
+    place_discs,
+    polyline,
+    round_ticks,
+)
 from probi.report._scene import make_scene
 from probi.report.plots import MAX_NUMBERED, clusters_picture, elbow_picture, profiles_picture, split_picture
 

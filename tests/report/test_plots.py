@@ -18,7 +18,7 @@ from samples import blobs, quiet_solve
 
 from probi import InputError, Nodes, PLloyd, Summary, expected_distances, one_medians, solve
 from probi.report import ReportContext, plot_clusters, plot_cost_split, plot_elbow, plot_profiles
-from probi.report._marks import color
+from probi.report._picture import color
 from probi.report._scene import number
 from probi.report.page import render_report
 from probi.report.plots import MAX_REALIZATIONS

@@ -16,8 +16,7 @@ from probi._notes import counted, name_of
 from probi._types import Array, Floats, Integers, Labels
 from probi.medians import SPREAD_TOL, certified_medians
 from probi.objective import OUTLIER, assign_inliers, memberships
-from probi.report._marks import PALETTE, SAME_MARKER
-from probi.report._picture import limits
+from probi.report._picture import PALETTE, SAME_MARKER, limits
 from probi.report._scene import Scene, clean, fixed, short
 from probi.report.plots import (
     GOLDEN,

@@ -9,8 +9,7 @@ import numpy as np
 
 from probi._notes import counted
 from probi._types import Floats, Integers
-from probi.report._marks import PALETTE, Cells, Mark, Numbers, has_colors
-from probi.report._picture import Axis, Panel, Picture
+from probi.report._picture import PALETTE, Axis, Cells, Mark, Numbers, Panel, Picture, has_colors
 
 # More cells would be smaller than a point, and make the page large.
 MAX_ROWS, MAX_COLUMNS = 180, 360

@@ -23,8 +23,7 @@ from probi.errors import InputError
 from probi.nodes import Nodes
 from probi.report._explore import Table, embedded, explorer_data
 from probi.report._map import LabelMap, map_picture
-from probi.report._marks import color, has_colors
-from probi.report._picture import Picture
+from probi.report._picture import Picture, color, has_colors
 from probi.report._scene import (
     Original,
     Scene,

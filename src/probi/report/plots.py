@@ -18,9 +18,27 @@ from probi._types import Array, Floats, Integers
 from probi.errors import InputError
 from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import Nodes
-from probi.report import _marks as style
-from probi.report._marks import Bars, Dots, Line, Mark, Numbers, color, ellipse, has_colors, marker, strokes
-from probi.report._picture import MARGIN, Axis, Panel, Picture, Ticks, limits, round_ticks
+from probi.report import _picture as style
+from probi.report._matplotlib import plot
+from probi.report._picture import (
+    MARGIN,
+    Axis,
+    Bars,
+    Dots,
+    Line,
+    Mark,
+    Numbers,
+    Panel,
+    Picture,
+    Ticks,
+    color,
+    ellipse,
+    has_colors,
+    limits,
+    marker,
+    round_ticks,
+    strokes,
+)
 from probi.report._scene import (
     Original,
     Scene,
@@ -113,7 +131,7 @@ def plot_clusters(
     >>> figure.axes[0].get_title(loc="left").splitlines()[0]
     '2 clusters of uncertain nodes'
     """
-    return clusters_picture(make_scene(result, nodes, features, original)).plot(ax)
+    return plot(clusters_picture(make_scene(result, nodes, features, original)), ax)
 
 
 @dataclass(frozen=True, eq=False)
@@ -342,7 +360,7 @@ def plot_elbow(results: Sequence[Result], *, chosen: int | None = None, ax: Axes
         raise InputError("No results to draw. Pass at least one.")
     for result in results:
         check_result(result)
-    return elbow_picture(results, chosen).plot(ax)
+    return plot(elbow_picture(results, chosen), ax)
 
 
 def elbow_picture(results: Sequence[Result], chosen: int | None, unit: str = "") -> Picture:
@@ -422,7 +440,7 @@ def plot_cost_split(result: Result, *, ax: Axes | None = None) -> Figure:
     [1.0, 8.0]
     """
     check_result(result)
-    return split_picture(result).plot(ax)
+    return plot(split_picture(result), ax)
 
 
 def split_picture(result: Result, unit: str = "") -> Picture:
@@ -485,7 +503,7 @@ def plot_profiles(
     >>> len(figure.axes)
     2
     """
-    return profiles_picture(make_scene(result, nodes, features, original)).plot()
+    return plot(profiles_picture(make_scene(result, nodes, features, original)))
 
 
 def profiles_picture(scene: Scene) -> Picture:

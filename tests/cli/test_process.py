@@ -56,8 +56,8 @@ def test_the_exit_code_of_the_process(path):
 # A bar at once, and batches that come slowly.
 SLOW = """
 import sys, time
-from probi.cli import app, console, imports
-imports.block_unused()
+from probi.cli import app, console
+app.block_unused_imports()
 from probi.io.formats import csv_file
 csv_file.BLOCK = 600
 console.SHOW_AFTER_SECONDS = 0.0
@@ -218,7 +218,7 @@ def interrupt(*_, **__):
 
 def test_an_interrupt_of_any_command(path, capsys, monkeypatch):
     # In the command, before it, and while its options are read.
-    for place in ("probi.io.reader.Reader", "probi.cli.options.Options", "typer.core.TyperGroup.parse_args"):
+    for place in ("probi.io.reader.Reader", "probi.cli.app.Options", "typer.core.TyperGroup.parse_args"):
         with monkeypatch.context() as patch:
             patch.setattr(place, interrupt)
             assert probi(capsys, "info", path) == (1, "", "probi: Stopped.\n")

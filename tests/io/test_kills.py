@@ -17,8 +17,8 @@ from probi import Summary
 # Small batches, slow enough to be killed between any two of them, or in the middle of a file; no report.
 DRIVER = """
 import pathlib, sys, time
-from probi.cli import app, console, imports
-imports.block_unused()
+from probi.cli import app, console
+app.block_unused_imports()
 from probi.cli import results
 results.write_run_report = lambda outcome, path: None
 from probi.io.formats import base, csv_file

@@ -11,8 +11,8 @@ from probi._notes import counted
 from probi._stores import AnyPath, as_path, without_secrets
 from probi._system import file_key, locked_file, locked_folder
 from probi.choosing import KChoice, compare
+from probi.cli.app import allow_import
 from probi.cli.console import Console, Interrupts
-from probi.cli.imports import allow
 from probi.errors import InputError, StoppedError
 from probi.io.formats.base import Source
 from probi.io.node_assembler import MAX_LISTED, Batch, Counts, by_kind, check_left_out
@@ -277,7 +277,7 @@ def compare_all(console: Console, summary: Summary, results: list[Result], seed:
     """Compare solutions for several numbers of clusters; None if there is only one."""
     if len(results) == 1:
         return None
-    allow("scipy")  # which matches clusters of possible worlds
+    allow_import("scipy")  # which matches clusters of possible worlds
     with console.progress("Comparing") as bar:
 
         def show(i: int) -> None:

@@ -5,19 +5,19 @@ from typing import Annotated, Any
 
 import typer
 
-from probi.cli import options as opt
+from probi.cli import app
 from probi.cli.console import Console
 from probi.io.options import Options
 
 
-@opt.command("probi assign new.parquet --centers out -o new_assignment.parquet")
+@app.command("probi assign new.parquet --centers out -o new_assignment.parquet")
 def assign(
     files: list[str],
-    centers: opt.AnyPath,
+    centers: app.AnyPath,
     output: Annotated[
-        opt.AnyPath, typer.Option("-o", "--output", help="File for the assignment; its suffix determines the format.")
+        app.AnyPath, typer.Option("-o", "--output", help="File for the assignment; its suffix determines the format.")
     ],
-    clusters: opt.WhichClusters = None,
+    clusters: app.WhichClusters = None,
     *,
     console: Console,
     reading: Options,

@@ -5,17 +5,17 @@ from typing import Any
 
 import typer
 
-from probi.cli import options as opt
+from probi.cli import app
 from probi.cli.console import Console, Interrupts, print_json, printable
 from probi.errors import InputError
 from probi.io.options import Options
 
 
-@opt.command(
+@app.command(
     "probi check sensors.csv --layout long --id sensor",
     "probi check new.csv --like out",
 )
-def check(files: list[str], like: opt.AnyPath | None = None, *, console: Console, reading: Options) -> None:
+def check(files: list[str], like: app.AnyPath | None = None, *, console: Console, reading: Options) -> None:
     """Count the rows that cannot be used, and list the first 1,000 of each kind; exit with 2 if there are any."""
     from probi.cli import steps
     from probi.io.node_assembler import Counts

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from probi.cli import options as opt
+from probi.cli import app
 from probi.cli.console import Console
 from probi.engines import NAMES
 from probi.errors import InputError
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from probi.io.passes import Tally
 
 
-@opt.command(
+@app.command(
     "probi cluster points.csv -k 8",
     "probi cluster covertype.parquet --layout groups --group-size 10 -k 20 -o out",
     "zcat gps.csv.gz | probi cluster - -k 12 --layout long --id trip --lonlat lon,lat",
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 def cluster(
     files: list[str],
     clusters: str,
-    output: opt.AnyPath | None = None,
+    output: app.AnyPath | None = None,
     n_init: int | None = None,
     outliers: float | None = None,
     outlier_distance: float | None = None,
     assign: Annotated[
         bool, typer.Option("--assign/--no-assign", help="Read the files again and write assignment.parquet.")
     ] = True,
-    checkpoint: opt.AnyPath | None = None,
-    checkpoint_every: int = opt.EVERY,
-    engine: opt.EngineName = "local",
+    checkpoint: app.AnyPath | None = None,
+    checkpoint_every: int = app.EVERY,
+    engine: app.EngineName = "local",
     workers: str | None = None,
-    part_size: int = opt.PART_MEGABYTES,
+    part_size: int = app.PART_MEGABYTES,
     *,
     console: Console,
     summary_options: dict[str, Any],
@@ -64,7 +64,7 @@ def cluster(
         contextlib.ExitStack() as results_lock,
         contextlib.ExitStack() as stack,
     ):
-        ks = opt.numbers_of_clusters(clusters)
+        ks = app.numbers_of_clusters(clusters)
         config = steps.summary_config(ks, summary_options)
         parameters = steps.parameters_of(files, reading, k=ks, **summary_options, n_init=n_init, **others)
         outputs = [] if output is None else [output / name for name in steps.RESULTS]
@@ -108,7 +108,7 @@ def cluster(
         results.finish(console, output, write_error)
 
 
-def _check_engine(engine: str, workers: str | None, checkpoint: opt.AnyPath | None, shard: int) -> None:
+def _check_engine(engine: str, workers: str | None, checkpoint: app.AnyPath | None, shard: int) -> None:
     """Raise if options of an engine contradict each other."""
     if engine == "local":
         if workers is not None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from probi.cli import options as opt
+from probi.cli import app
 from probi.cli.console import Console
 from probi.errors import InputError
 from probi.io.options import Options
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from probi.nodes import Nodes
 
 
-@opt.command("probi convert sensors.csv --layout long --id sensor --to nested -o sensors.parquet")
+@app.command("probi convert sensors.csv --layout long --id sensor --to nested -o sensors.parquet")
 def convert(
     files: list[str],
     output: Annotated[
-        opt.AnyPath, typer.Option("-o", "--output", help="Output file; its suffix determines the format.")
+        app.AnyPath, typer.Option("-o", "--output", help="Output file; its suffix determines the format.")
     ],
-    to: Annotated[opt.Layout, typer.Option("--to", help="Layout to write.")] = "nested",
-    like: opt.AnyPath | None = None,
+    to: Annotated[app.Layout, typer.Option("--to", help="Layout to write.")] = "nested",
+    like: app.AnyPath | None = None,
     *,
     console: Console,
     reading: Options,

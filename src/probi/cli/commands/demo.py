@@ -3,7 +3,7 @@
 import shlex
 from pathlib import Path
 
-from probi.cli import options as opt
+from probi.cli import app
 from probi.cli.commands.cluster import cluster
 from probi.cli.console import Console
 
@@ -11,7 +11,7 @@ N_CLUSTERS = 6
 SEED = 7
 
 
-@opt.command(
+@app.command(
     "probi demo",
     "probi demo -o otis",
 )

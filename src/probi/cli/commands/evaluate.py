@@ -4,18 +4,18 @@ import math
 from dataclasses import asdict
 
 from probi._stores import as_path
-from probi.cli import options as opt
+from probi.cli import app
 from probi.cli.console import Console
 from probi.io.options import Options
 
 
-@opt.command(
+@app.command(
     "probi evaluate week.probi --centers out",
     "probi evaluate new.parquet --centers out",
     "probi evaluate covertype.parquet --layout groups --group-size 10 --centers mine.csv",
 )
 def evaluate(
-    files: list[str], centers: opt.AnyPath, clusters: opt.WhichClusters = None, *, console: Console, reading: Options
+    files: list[str], centers: app.AnyPath, clusters: app.WhichClusters = None, *, console: Console, reading: Options
 ) -> None:
     """Compute the cost of centers, without outliers: exactly for files of nodes, with an error bar for a summary.
 

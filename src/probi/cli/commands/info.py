@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from probi._stores import as_path
-from probi.cli import options as opt
+from probi.cli import app
 from probi.cli.console import Console
 from probi.errors import InputError
 from probi.io.options import Options
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PROCESS_MB = 400
 
 
-@opt.command(
+@app.command(
     "probi info out/summary.probi",
     "probi info data/*.parquet",
     "probi info data/*.parquet --estimate -k 20",
@@ -52,7 +52,7 @@ def info(
     if estimate:
         if clusters is None:
             raise InputError("--estimate needs the number of clusters: -k.")
-        config = steps.summary_config(opt.numbers_of_clusters(clusters), summary_options)
+        config = steps.summary_config(app.numbers_of_clusters(clusters), summary_options)
         values["memory_estimate_mb"] = _megabytes(Summary.from_config(config), reader, values["n_rows"])
     console.print_values(values | asdict(reader.columns))
 

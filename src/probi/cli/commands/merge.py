@@ -4,21 +4,21 @@ from typing import Annotated
 
 import typer
 
-from probi.cli import options as opt
+from probi.cli import app
 from probi.cli.console import Console
 from probi.errors import InputError
 
 
-@opt.command(
+@app.command(
     "probi merge monday.probi tuesday.probi -o week.probi",
     "probi merge monday/summary.probi tuesday/summary.probi -o week.probi",
 )
 def merge(
     summaries: Annotated[
-        list[opt.AnyPath],
+        list[app.AnyPath],
         typer.Argument(metavar="SUMMARY", help="Files of probi summarize, or summary.probi of results folders."),
     ],
-    output: Annotated[opt.AnyPath, typer.Option("-o", "--output", help="File for the merged summary.")],
+    output: Annotated[app.AnyPath, typer.Option("-o", "--output", help="File for the merged summary.")],
     *,
     console: Console,
 ) -> None:

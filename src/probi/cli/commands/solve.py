@@ -4,20 +4,20 @@ from typing import Annotated
 
 import typer
 
-from probi.cli import options as opt
+from probi.cli import app
 from probi.cli.console import Console
 
 
-@opt.command(
+@app.command(
     "probi solve week.probi -k 20 -o out",
     "probi solve week.probi -k 2:30",
 )
 def solve(
     summary: Annotated[
-        opt.AnyPath, typer.Argument(help="File of probi summarize, or summary.probi of a results folder.")
+        app.AnyPath, typer.Argument(help="File of probi summarize, or summary.probi of a results folder.")
     ],
     clusters: str,
-    output: opt.AnyPath | None = None,
+    output: app.AnyPath | None = None,
     seed: int = 0,
     n_init: int | None = None,
     outliers: float | None = None,
@@ -31,7 +31,7 @@ def solve(
     from probi.summary import Summary
 
     timings: dict[str, float] = {}
-    ks = opt.numbers_of_clusters(clusters)
+    ks = app.numbers_of_clusters(clusters)
     trimming = steps.trimming(outliers, outlier_distance)
     loaded = Summary.load(summary)
     with steps.timed(timings, "solve"):

@@ -5,12 +5,12 @@ from typing import Annotated, Any
 import typer
 
 from probi._system import locked_file
-from probi.cli import options as opt
+from probi.cli import app
 from probi.cli.console import Console
 from probi.io.options import Options
 
 
-@opt.command(
+@app.command(
     "probi summarize monday.parquet -k 30 --shard 0 -o monday.probi",
     "probi summarize tuesday.parquet -k 30 --shard 1 -o tuesday.probi",
     "probi merge monday.probi tuesday.probi -o week.probi",
@@ -18,9 +18,9 @@ from probi.io.options import Options
 def summarize(
     files: list[str],
     clusters: str,
-    output: Annotated[opt.AnyPath, typer.Option("-o", "--output", help="File for the summary.")],
-    checkpoint: opt.AnyPath | None = None,
-    checkpoint_every: int = opt.EVERY,
+    output: Annotated[app.AnyPath, typer.Option("-o", "--output", help="File for the summary.")],
+    checkpoint: app.AnyPath | None = None,
+    checkpoint_every: int = app.EVERY,
     *,
     console: Console,
     summary_options: dict[str, Any],
@@ -29,7 +29,7 @@ def summarize(
     """Read files of nodes into a summary, to merge or solve later."""
     from probi.cli import steps
 
-    ks = opt.numbers_of_clusters(clusters)
+    ks = app.numbers_of_clusters(clusters)
     config = steps.summary_config(ks, summary_options)
     parameters = steps.parameters_of(files, reading, k=ks[-1:], **summary_options)
     reader = steps.open_reader(console, files, reading)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from probi._system import peak_megabytes
+from probi._notes import peak_megabytes
 
 __all__ = ["best_of", "peak_megabytes"]
 

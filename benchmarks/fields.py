@@ -138,7 +138,7 @@ def write(path: Path, gigabytes: float) -> None:
 def timed(path: Path, work: object) -> None:
     import xarray as xr
 
-    from probi._system import peak_megabytes
+    from probi._notes import peak_megabytes
 
     dataset = xr.open_zarr(path, consolidated=False)
     start, cpu = time.perf_counter(), time.process_time()

@@ -16,8 +16,8 @@ from store_servers import SECRET, s3_server, web_server
 from table_files import columns_of, options_of, read_nodes, some_nodes, tiny, write
 
 import probi as pb
-from probi import _stores, _system
-from probi._stores import StorePath, as_path, without_secrets
+from probi import _files
+from probi._files import StorePath, as_path, without_secrets
 from probi.cli import steps
 from probi.errors import InputError
 from probi.io.formats.base import find_sources
@@ -71,7 +71,7 @@ def test_a_file_in_an_archive_of_a_store_keeps_its_url():
 
 def test_errors_of_other_libraries_that_quote_a_part_of_a_url():
     path = as_path("s3://AKIAKEY:a SECRET/b@bucket/x.csv?region=eu&k=SECRET%2FTOO")
-    with pytest.raises(OSError, match=r"x\.csv: Cannot parse") as caught, _stores._naming_errors(path):
+    with pytest.raises(OSError, match=r"x\.csv: Cannot parse") as caught, _files._naming_errors(path):
         raise ValueError(
             "Cannot parse '//AKIAKEY:a SECRET' or SECRET/TOO or SECRET%2FTOO or s3://AKIAKEY:a SECRET/b@bucket/x"
         )
@@ -170,7 +170,7 @@ def check_same_results(folder, read):
 
 
 def write_and_fail(path, data, error):
-    with _system.replacing(path) as temporary:
+    with _files.replacing(path) as temporary:
         temporary.write_bytes(data)
         raise error
 
@@ -180,7 +180,7 @@ def test_a_failed_write_leaves_the_old_file(memory):
     with pytest.raises(RuntimeError):
         write_and_fail(as_path("memory://x"), b"new", RuntimeError)
     assert memory.cat("/x") == b"old"
-    _system.write_atomically(as_path("memory://x"), b"new")
+    _files.write_atomically(as_path("memory://x"), b"new")
     assert memory.cat("/x") == b"new"
 
 
@@ -457,12 +457,12 @@ def test_s3_killed_and_resumed(bucket, tmp_path, capsys):
 
 @pytest.mark.stores
 def test_s3_a_failed_upload_leaves_the_old_object(bucket, tmp_path):
-    _system.write_atomically(bucket / "x", b"old")
+    _files.write_atomically(bucket / "x", b"old")
     with pytest.raises(KeyboardInterrupt):
         write_and_fail(bucket / "x", bytes(1 << 23), KeyboardInterrupt)
     assert (bucket / "x").read_bytes() == b"old"
     with pytest.raises(OSError, match=r"s3://no-such-bucket/x: .*bucket does not exist"):
-        _system.write_atomically(as_path("s3://no-such-bucket/x"), b"new")
+        _files.write_atomically(as_path("s3://no-such-bucket/x"), b"new")
     with pytest.raises(OSError, match=re.escape(str(bucket))):
         (bucket / "x").upload(tmp_path / "none")
     assert (bucket / "x").read_bytes() == b"old"

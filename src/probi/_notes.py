@@ -1,10 +1,13 @@
-"""What users see: notes on progress, warnings that point to their line of code, tables in notebooks."""
+"""What users are told: notes, warnings that point to their line of code, tables in notebooks, memory and versions."""
 
+import contextlib
 import sys
 import warnings
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
+
+from probi import __version__
 
 # True to print errors only.
 quiet = False
@@ -59,3 +62,30 @@ def html_table(caption: str, rows: Sequence[Sequence[str]], header: Sequence[str
         f'<table><caption style="text-align:left;white-space:nowrap">{escape(caption)}</caption>'
         f"{f'<thead><tr>{head}</tr></thead>' if head else ''}<tbody>{body}</tbody></table>"
     )
+
+
+def peak_megabytes() -> float:
+    """Peak memory of this process; 0 if the system does not report it."""
+    status = Path("/proc/self/status")
+    if status.is_file():
+        # Linux: getrusage would also count the process that started this one.
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024 / 1e6
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0.0
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most / 1e6 if sys.platform == "darwin" else most * 1024 / 1e6
+
+
+def versions() -> dict[str, str]:
+    """Versions on which a result may depend."""
+    import platform
+    from importlib import metadata  # takes 20 ms, which reading and solving do without
+
+    known = {"probi": __version__, "python": platform.python_version()}
+    for name in ("numpy", "numba", "pyarrow"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            known[name] = metadata.version(name)
+    return known

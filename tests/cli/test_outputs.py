@@ -4,7 +4,7 @@ import pytest
 from commands import error_line, probi
 from table_files import write
 
-from probi import _system
+from probi import _files
 from probi.cli import steps
 from probi.io.rows import Rows
 
@@ -104,7 +104,7 @@ def test_a_file_that_changes_during_the_second_pass_stops_the_run(data, tmp_path
 def test_two_runs_do_not_share_a_folder(data, tmp_path, capsys):
     out = tmp_path / "out"
     out.mkdir()
-    with _system.locked_folder(out):
+    with _files.locked_folder(out):
         said = error_line(probi(capsys, "cluster", data, "-k", 2, "-o", out, "-q"))
     assert said.startswith(f"Another run is writing to {out}.")
     assert probi(capsys, "cluster", data, "-k", 2, "-o", out, "-q").code == 0
@@ -119,7 +119,7 @@ def test_two_runs_do_not_share_a_file(data, tmp_path, capsys, option, killed):
     if killed:  # its lock file is still there
         (tmp_path / f".{names[option].name}.lock").touch()
     else:
-        with _system.locked_file(names[option]):
+        with _files.locked_file(names[option]):
             said = error_line(probi(capsys, *command))
         assert said == f"Another run is writing to {names[option]}. Wait for its end, or use another name."
     assert probi(capsys, *command).code == 0

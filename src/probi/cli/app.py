@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin,
 import typer
 
 from probi import __version__
-from probi._stores import as_path, without_secrets
+from probi._files import as_path, without_secrets
 from probi.cli.console import Console, printable
 from probi.engines import NAMES, PART_BYTES
 from probi.errors import InputError, ProbiError, StoppedError
@@ -26,7 +26,7 @@ from probi.summary.config import SummaryConfig
 from probi.tables import Layout as Layout
 
 if TYPE_CHECKING:
-    from probi._stores import AnyPath as AnyPath
+    from probi._files import AnyPath as AnyPath
 
     EngineName = str
 else:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from probi._stores import AnyPath
+from probi._files import AnyPath
 from probi.cli.console import Console
 from probi.cli.steps import is_summary, open_reader, space_of
 from probi.errors import InputError

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from probi import _notes
-from probi._system import peak_megabytes
+from probi._notes import peak_megabytes
 
 if TYPE_CHECKING:
     from probi.io.node_assembler import Counts

@@ -8,9 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from probi._notes import counted, rounded
-from probi._stores import AnyPath, without_secrets
-from probi._system import peak_megabytes, versions
+from probi._files import AnyPath, without_secrets
+from probi._notes import counted, peak_megabytes, rounded, versions
 from probi.choosing import KChoice
 from probi.cli.console import Console, print_json, print_table
 from probi.io.node_assembler import Counts, by_kind

@@ -5,8 +5,8 @@ import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from probi._files import AnyPath
 from probi._notes import counted
-from probi._stores import AnyPath
 from probi.cli.console import Console, Interrupts, Progress
 from probi.cli.steps import check_counts
 from probi.engines.engine import Engine, Files, OnPart

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
-from probi._stores import as_path
+from probi._files import as_path
 from probi._types import Array, Labels
 from probi.engines import PART_BYTES
 from probi.engines.tasks import Assign, Summarize, Task, finish, groups, unpack_part

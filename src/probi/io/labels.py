@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from probi._stores import AnyPath
-from probi._system import write_atomically
+from probi._files import AnyPath, write_atomically
 from probi._types import Array, Integers
 from probi.inputs.fields import Field, earth_coordinate
 from probi.io.formats.labeled import LabeledFile

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
+from probi._files import as_path
 from probi._parallel import prefetched
-from probi._stores import as_path
 from probi.errors import InputError
 from probi.io.formats.base import OpenOptions, Source, TableFile, find_sources, load_format, naming_errors, open_file
 from probi.io.node_assembler import Batch, Counts, NodeAssembler, Position, check_left_out

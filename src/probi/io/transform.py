@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from probi._stores import AnyPath
+from probi._files import AnyPath
 from probi._types import Array
 from probi.errors import InputError
 from probi.geo import lonlat_of, on_sphere

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from probi._stores import AnyPath
-from probi._system import replacing, write_atomically
+from probi._files import AnyPath, replacing, write_atomically
 from probi._types import Array
 from probi.errors import InputError
 from probi.io.formats.base import Format, TableWriter, format_of_name, formats_by_ending, list_endings, load_format

@@ -15,9 +15,8 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import ArrayLike
 
-from probi._notes import counted
-from probi._stores import Location, as_path
-from probi._system import versions, write_atomically
+from probi._files import Location, as_path, write_atomically
+from probi._notes import counted, versions
 from probi._types import Array
 from probi.errors import InputError
 from probi.nodes import Nodes

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-from probi._stores import Location, as_path
+from probi._files import Location, as_path, write_atomically
 from probi.errors import InputError
 
 if TYPE_CHECKING:
@@ -194,8 +194,6 @@ class Configured(ABC):
         >>> again.n_nodes
         3
         """
-        from probi._system import write_atomically
-
         write_atomically(as_path(path), self.to_bytes())
 
     @classmethod
@@ -221,6 +219,8 @@ class Configured(ABC):
         ...     probi.Window.load(f"{folder}/last.window").n_periods
         3
         """
-        from probi._system import read_named
-
-        return read_named(path, cls.from_bytes)
+        opened = as_path(path)
+        try:
+            return cls.from_bytes(opened.read_bytes())
+        except InputError as error:
+            raise InputError(f"{opened}: {error}") from None

@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from table_files import as_nodes, columns_of, csv_text, read_nodes, some_nodes, write
 
 import probi as library
-from probi import Summary, _system, expected_cost, expected_distances, solve
+from probi import Summary, _files, expected_cost, expected_distances, solve
 from probi._notes import rounded
 
 N = 3000  # more than the audit sample holds, so that costs have an error
@@ -421,7 +421,7 @@ def test_standard_input_gz_and_a_file_are_the_same(path, tmp_path, capsys, monke
 
 @pytest.mark.parametrize("name", ["assignment.parquet", "centers.parquet", "result.json", "summary.probi"])
 def test_what_was_found_is_shown_also_on_a_full_disk(path, tmp_path, capsys, monkeypatch, name):
-    out, flush = tmp_path / "out", _system._flush
+    out, flush = tmp_path / "out", _files._flush
     expected = probi(capsys, "cluster", path, "-k", 3, *SETTINGS, "-q", "--json").json
 
     def full(temporary):
@@ -429,7 +429,7 @@ def test_what_was_found_is_shown_also_on_a_full_disk(path, tmp_path, capsys, mon
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         flush(temporary)
 
-    monkeypatch.setattr(_system, "_flush", full)
+    monkeypatch.setattr(_files, "_flush", full)
     checkpoint = tmp_path / "run.probi"
     ran = probi(capsys, "cluster", path, "-k", 3, *SETTINGS, "-q", "--json", "-o", out, "--checkpoint", checkpoint)
     assert (ran.code, ran.err) == (1, f"probi: {out / name}: No space left on device.\n")

@@ -3,7 +3,7 @@
 import math
 from dataclasses import asdict
 
-from probi._stores import as_path
+from probi._files import as_path
 from probi.cli import app
 from probi.cli.console import Console
 from probi.io.options import Options

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from probi._stores import as_path
+from probi._files import as_path
 from probi.cli import app
 from probi.cli.console import Console
 from probi.errors import InputError

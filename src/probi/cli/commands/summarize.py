@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from probi._system import locked_file
+from probi._files import locked_file
 from probi.cli import app
 from probi.cli.console import Console
 from probi.io.options import Options

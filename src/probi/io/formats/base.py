@@ -15,8 +15,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import pyarrow as pa
 
-from probi._stores import AnyPath, StorePath, as_path, is_pattern, paths_matching, without_secrets
-from probi._system import file_key
+from probi._files import AnyPath, StorePath, as_path, file_key, is_pattern, paths_matching, without_secrets
 from probi.errors import InputError, ProbiError
 from probi.io.formats import FORMATS
 from probi.io.rows import Rows

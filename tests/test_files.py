@@ -1,4 +1,4 @@
-"""Files are replaced as a whole: the new one or the old one, and nothing beside it. Memory; versions."""
+"""Files are replaced as a whole: the new one or the old one, and nothing beside it."""
 
 import errno
 import os
@@ -6,9 +6,7 @@ import stat
 
 import pytest
 
-from probi import __version__
-from probi._system import peak_megabytes, replacing, versions, write_atomically
-from probi.cli.console import memory_megabytes
+from probi._files import replacing, write_atomically
 
 needs_posix = pytest.mark.skipif(os.name != "posix", reason="pipes, devices, permissions and locks of POSIX")
 
@@ -177,20 +175,3 @@ def test_what_a_killed_process_left_is_removed_but_nothing_that_is_written_now(t
         assert one.exists()
     assert (tmp_path / "x").read_bytes() == b"1"
     assert names(tmp_path) == [other.name, "x"]
-
-
-@pytest.mark.slow
-def test_peak_memory_is_that_of_this_process():
-    before = peak_megabytes()
-    block = bytearray(b"x") * 100_000_000
-    assert peak_megabytes() >= max(before, 100.0)
-    assert memory_megabytes() <= peak_megabytes() * 1.01
-    del block
-
-
-def test_versions_are_those_of_the_packages_that_are_used():
-    import numpy
-
-    known = versions()
-    assert (known["probi"], known["numpy"]) == (__version__, numpy.__version__)
-    assert list(known) == ["probi", "python", "numpy", "numba", "pyarrow"]

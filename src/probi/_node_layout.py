@@ -54,7 +54,7 @@ class NodeLayout:
         return cls.__new__(cls)._set(NodeParts(**parts))
 
     @classmethod
-    def _counted(cls, *arrays: Any) -> tuple[Self, int]:
+    def _checked(cls, *arrays: Any) -> tuple[Self, int]:
         """Make nodes as the constructor does; also return for how many rounding put the probabilities above 1."""
         parts, n_rounded = checked_parts(*arrays)
         return cls.__new__(cls)._set(parts), n_rounded

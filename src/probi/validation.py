@@ -440,7 +440,9 @@ def check_weights(weights: Array, n_nodes: int) -> None:
 def check_mass(total: float, magnitude: float = SMALLEST) -> None:
     """Raise on a positive total mass with which costs lose their digits, among coordinates of some magnitude."""
     if total > 0.0 and total * (magnitude or 1.0) < SMALLEST * SMALLEST:
-        raise InputError(f"The total mass is {total:.0e}, so small that costs vanish. Multiply all weights.")
+        raise InputError(
+            f"The total mass is {total:.0e}, so small that costs vanish. Multiply all weights by a constant."
+        )
 
 
 def equal_probabilities(offsets: Array, dtype: Any) -> Array:

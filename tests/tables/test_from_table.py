@@ -260,7 +260,9 @@ def test_rows_that_share_an_id_are_asked_about():
 
 def test_what_was_guessed_is_said():
     table = pa.table({"name": ["a", "b"], "lon": [1.0, 2.0], "lat": [1.0, 2.0]})
-    with pytest.warns(InputWarning, match=r"layout points .*; left out: name.*features=\[.*geo.to_sphere") as caught:
+    with pytest.warns(
+        InputWarning, match=r"layout points .*; left out: name.*features=\[.*use\. lon.*geo.to_sphere"
+    ) as caught:
         Nodes.from_table(table)
     assert (len(caught), caught[0].filename) == (1, __file__)
     assert Nodes.from_table(table, features=["lon", "lat"]).n_features == 2  # said, so nothing is to be told

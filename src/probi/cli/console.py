@@ -85,7 +85,7 @@ class Progress:
         self._what, self._unit = what, unit
         self._start = time.monotonic()
         self._first: int | None = None
-        self._said = 0.0
+        self._last_said = 0.0
         self._bar: Any = None
         self._lock = threading.Lock()
         self._timer = threading.Timer(SHOW_AFTER_SECONDS, self._show)
@@ -122,16 +122,16 @@ class Progress:
         if self._first is None:
             self._first = n_done  # work done before a resume does not count towards the rate
         rate = (n_done - self._first) / max(time.monotonic() - self._start, 1e-9)
-        self._note(f"{n_done:,} {self._unit}, {rate:,.0f} per second", fraction)
+        self._show_note(f"{n_done:,} {self._unit}, {rate:,.0f} per second", fraction)
 
     def say(self, what: str, fraction: float | None = None) -> None:
         """Show the current step and its fraction of the total, at a readable rate."""
         now = time.monotonic()
-        if now - self._said > READABLE_SECONDS:
-            self._said = now
-            self._note(what, fraction)
+        if now - self._last_said > READABLE_SECONDS:
+            self._last_said = now
+            self._show_note(what, fraction)
 
-    def _note(self, what: str, fraction: float | None) -> None:
+    def _show_note(self, what: str, fraction: float | None) -> None:
         if self._bar is not None:
             total, note = None if fraction is None else 1.0, f"{what}, {memory_megabytes():,.0f} MB"
             self._bar.update(self._task, completed=fraction or 0.0, total=total, note=note)
@@ -153,31 +153,31 @@ class Interrupts:
     """
 
     def __init__(self, console: Console, at_once: bool = False) -> None:
-        self._console, self._at_once, self._asked = console, at_once, False
+        self._console, self._at_once, self._is_stopped = console, at_once, False
 
     def is_stopped(self) -> bool:
         """Whether Ctrl-C was pressed."""
-        return self._asked
+        return self._is_stopped
 
     def check(self) -> None:
         """Raise KeyboardInterrupt if Ctrl-C was pressed."""
-        if self._asked:
+        if self._is_stopped:
             raise KeyboardInterrupt
 
     def __enter__(self) -> "Interrupts":
         self._before: dict[signal.Signals, Any] = {}
         with contextlib.suppress(ValueError):  # not the main thread, which receives no signals
             for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._note)
+                self._before[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *error: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
         self.check()
-        self._asked = True
+        self._is_stopped = True
         if self._at_once:
             raise KeyboardInterrupt
         self._console.say("Stopping after this batch; Ctrl-C again to stop at once.")

@@ -259,13 +259,13 @@ def write_run_report(results: Results, path: AnyPath) -> None:
     names = [Path(name).name for name in results.sources]
     source = names[0] if len(names) == 1 else f"{len(names)} files" if names else "a summary"
     words = sys.argv[1:]
-    is_said = words[:1] not in (["cluster"], ["solve"]) or any(word.split("=")[0] == "--seed" for word in words)
+    has_seed = words[:1] not in (["cluster"], ["solve"]) or any(word.split("=")[0] == "--seed" for word in words)
     sample = results.summary.sample()
     context = ReportContext(
         title=f"{clusters} of {counted(results.summary.n_nodes, 'node')} from {source}",
         read=_read(results),
         settings=_settings(results, len(sample)),
-        reproduce=command_line() + ("" if is_said else f" --seed {results.parameters['seed']}"),
+        reproduce=command_line() + ("" if has_seed else f" --seed {results.parameters['seed']}"),
         unit=results.space.unit,
         map=None if grid is None else LabelMap(*grid),
         **second_pass,

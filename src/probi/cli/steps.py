@@ -131,14 +131,14 @@ def open_reader(
     """Open files, and report how they are read; if given, as ``before`` by the run of a results folder."""
     reading = like_run(reading, before, str(results))
     reader = Reader(files, reading)
-    console.say(f"{_name(reader)}: {reader.columns}.")
+    console.say(f"{_name_of_input(reader)}: {reader.columns}.")
     if reading.features is None and reading.lonlat is None and reader.columns.degrees:
         console.say(f"Note: {reader.columns.degrees_note}")
     check_like_run(reader, before, str(results))
     return reader
 
 
-def _name(reader: Reader) -> str:
+def _name_of_input(reader: Reader) -> str:
     return str(reader.sources[0]) if len(reader.sources) == 1 else f"{len(reader.sources)} files"
 
 
@@ -194,11 +194,11 @@ def check_counts(console: Console, reader: Reader, counts: Counts, rejects: AnyP
     """Report the rows left out; raise if that is all of them, or more than allowed."""
     if counts.nodes == 0:
         what = f"{counts.rows:,} rows, but none can be used" if counts.rows else "no rows"
-        raise InputError(f"{_name(reader)} has {what}: there is nothing to cluster.")
+        raise InputError(f"{_name_of_input(reader)} has {what}: there is nothing to cluster.")
     try:
         check_left_out(counts, reader.options)
     except InputError as error:
-        raise InputError(f"{_name(reader)}: {error}{_rejects_hint(rejects)}") from None
+        raise InputError(f"{_name_of_input(reader)}: {error}{_rejects_hint(rejects)}") from None
     report_left_out(console, counts, rejects)
 
 
@@ -306,7 +306,7 @@ def assign_reader(
 def write_grid(console: Console, reader: Reader, folder: AnyPath, results: list[Result]) -> "GridLabels | None":
     """Write labels.nc if the input is one file of labeled arrays; one of another run would not match the centers."""
     path = folder / "labels.nc"
-    if reader.labels is None or len(reader.sources) > 1:
+    if reader.labeled is None or len(reader.sources) > 1:
         path.unlink(missing_ok=True)
         return None
     from probi.io.labels import grid_labels  # loads xarray

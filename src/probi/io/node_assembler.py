@@ -24,8 +24,8 @@ from probi.tables.to_arrays import (
     first_rows,
     flatten,
     has_ids,
+    ids_of,
     kept_starts,
-    labels,
     list_lengths,
     node_starts,
     without_missing,
@@ -255,9 +255,9 @@ class NodeAssembler:
             n_absent = int(lacking[~nothing].sum())
         self._check_contiguous(known, rows, starts, has_id)
         add_unread(known, rows)
-        out = RowErrors(len(rows))
+        left_out = RowErrors(len(rows))
         while True:  # without the rows that lack a value, the others may have other errors
-            stay = out.good_rows
+            stay = left_out.good_rows
             kept, firsts = rows if len(stay) == len(rows) else rows.take(stay), kept_starts(starts, stay)
             try:
                 if (known.codes[stay] >= 0).any() or not has_id[stay].all():
@@ -269,33 +269,33 @@ class NodeAssembler:
                 errors = self._row_errors(kept, firsts, stay, known)
                 if not len(errors.rows):
                     raise InputError(f"{self._span(kept)}: {error}") from None
-                self._leave_out(out, rows, starts, errors)
-        n_missing = len(out.missing)
+                self._leave_out(left_out, rows, starts, errors)
+        n_missing = len(left_out.missing)
         new = Counts(
             len(rows), len(nodes), len(kept), n_missing, len(rows) - len(kept) - n_missing, normalized=n_normalized,
             absent=n_absent,
         )  # fmt: skip
         file, row = divmod(int(rows.where.max()) + 1, FILE)
-        rejected = self._count(new, rows, out)
+        rejected = self._count(new, rows, left_out)
         return Batch(
-            nodes, kept.where[firsts], Position(file, row), self.counts, rows.where[out.rows], rejected, rows.fraction,
-            self._edges(rows, has_id), None if self.seen is None else self.seen.copy(),
+            nodes, kept.where[firsts], Position(file, row), self.counts, rows.where[left_out.rows], rejected,
+            rows.fraction, self._edges(rows, has_id), None if self.seen is None else self.seen.copy(),
         )  # fmt: skip
 
-    def _count(self, new: Counts, rows: Rows, out: RowErrors) -> tuple[Rejected, ...]:
+    def _count(self, new: Counts, rows: Rows, left_out: RowErrors) -> tuple[Rejected, ...]:
         """Count rows by what became of them; return the first of each kind that are left out."""
         before = self.counts.left_out
-        self.counts += replace(new, left_out=out.counts)
+        self.counts += replace(new, left_out=left_out.counts)
         return tuple(
             rows.rejected(row, kind.name, kind.describe(row), self._names)
-            for row, kind in out.first(lambda name: MAX_LISTED - before.get(name, 0))
+            for row, kind in left_out.first(lambda name: MAX_LISTED - before.get(name, 0))
         )
 
     def _edges(self, rows: Rows, has_id: Mask) -> tuple[str, str] | None:
         with_id = np.flatnonzero(has_id)
         if self.reader.columns.layout != "long" or not len(with_id):
             return None
-        ids = labels(rows.table, self.reader.columns.ids, with_id[[0, -1]])
+        ids = ids_of(rows.table, self.reader.columns.ids, with_id[[0, -1]])
         return _shown(ids[0]), _shown(ids[1])
 
     def _row_errors(self, kept: Rows, firsts: Integers, stay: Integers, known: RowErrors) -> RowErrors:
@@ -322,7 +322,7 @@ class NodeAssembler:
             if len(degrees) and not valid_range(name, options.lonlat, self.reader.dtype).holds(degrees):
                 raise InputError(f"{name!r} is not in degrees.")
         arrays = arrays.adjusted(n_original, options.missing, options.probabilities)
-        nodes, n_normalized = Nodes._counted(*arrays)
+        nodes, n_normalized = Nodes._checked(*arrays)
         return nodes, n_normalized
 
     def _check_sizes(self, rows: Rows, starts: Integers) -> None:
@@ -343,7 +343,7 @@ class NodeAssembler:
             return
         named = starts[has_id[starts]]
         self.seen = RecentIds() if self.seen is None else self.seen
-        again = named[self.seen.seen_before(labels(rows.table, columns.ids, named))]
+        again = named[self.seen.seen_before(ids_of(rows.table, columns.ids, named))]
         if not len(again):
             return
         sentence = "is not contiguous with the other rows of its node"
@@ -359,7 +359,7 @@ class NodeAssembler:
         rows_again = np.flatnonzero(np.isin(starts[node], again))
         errors.add(rows_again, "not contiguous with the other rows of their node", sentence)
 
-    def _leave_out(self, out: RowErrors, rows: Rows, starts: Integers, errors: RowErrors) -> None:
+    def _leave_out(self, left_out: RowErrors, rows: Rows, starts: Integers, errors: RowErrors) -> None:
         """Leave out rows and nodes as the options say, or raise the first error.
 
         Rows that lack a value go first: their other errors do not matter then.
@@ -374,20 +374,20 @@ class NodeAssembler:
             advice = MISSING_ADVICE if kind.missing else kind.advice
             raise InputError(f"{self._where(rows, row)} {self._of_node(rows, row)}{kind.describe(row)}. {advice}")
         if not for_missing or options.missing == "skip-node":
-            out.add_nodes(bad, starts, rows.where % FILE + 1, for_missing)
-        out.put(bad, errors.codes[bad], [kind._replace(missing=for_missing) for kind in errors.kinds])
+            left_out.add_nodes(bad, starts, rows.where % FILE + 1, for_missing)
+        left_out.put(bad, errors.codes[bad], [kind._replace(missing=for_missing) for kind in errors.kinds])
 
     def _of_node(self, rows: Rows, row: int) -> str:
         """Name the node of a row, as part of a sentence, if the row has an id."""
         columns, one = self.reader.columns, rows.table.slice(row, 1)
-        return f"of node {_shown(labels(one, columns.ids)[0])} " if columns.ids and has_ids(one, columns)[0] else ""
+        return f"of node {_shown(ids_of(one, columns.ids)[0])} " if columns.ids and has_ids(one, columns)[0] else ""
 
     def _incomplete(self, rows: Rows) -> Batch:
         """Leave out the last rows of a file, which are too few for a group."""
         sentence = f"is one of {len(rows)} last rows, too few for a group of {self.reader.columns.group_size}"
-        out = RowErrors(len(rows))
-        out.add(np.arange(len(rows)), "at the end of a file, too few for a group", sentence)
-        rejected = self._count(Counts(len(rows), incomplete=len(rows)), rows, out)
+        left_out = RowErrors(len(rows))
+        left_out.add(np.arange(len(rows)), "at the end of a file, too few for a group", sentence)
+        rejected = self._count(Counts(len(rows), incomplete=len(rows)), rows, left_out)
         nodes = Nodes(np.empty((0, len(self.reader.columns.features)), self.reader.dtype), None, [0])
         position = Position(rows.file + 1, 0)
         return Batch(nodes, rows.where[:0], position, self.counts, rows.where, rejected, rows.fraction)

@@ -83,7 +83,7 @@ DEFAULTS = {option.name: option.default for option in fields(Options)}
 # Options that say what a row means.
 MEANING = ("layout", "group_size", "features", "id", "probability", "weight", "lonlat", "probabilities", "id_per_file")
 # The same of labeled arrays; results of older versions do not record them.
-LABELS = ("node", "realization")
+LABELED = ("node", "realization")
 # Types of what is recorded, beside the defaults; lists are those of names.
 RECORDED: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("layout", "probability", "weight", "probabilities", "missing", "on_bad", "decimal"), str),
@@ -98,17 +98,17 @@ HANDLING = ("missing", "on_bad", "max_bad", "gather", "decimal", "max_node_rows"
 
 def reading_of(reader: "Reader") -> dict[str, Any]:
     """Options, as plain values, that give columns the same roles again."""
-    columns, labels = reader.columns, reader.labels
+    columns, labeled = reader.columns, reader.labeled
     return {
         "layout": columns.layout,
         "group_size": columns.group_size,
-        "features": columns.feature_columns if labels is None else list(labels.variables or ()),
+        "features": columns.feature_columns if labeled is None else list(labeled.variables or ()),
         "id": list(columns.stored_ids),
         "probability": columns.probability,
         "weight": columns.weight,
         "lonlat": None if reader.space.lonlat is None else list(reader.space.lonlat),
         **{option: getattr(reader.options, option) for option in ("probabilities", "id_per_file", *HANDLING)},
-        **{option: _plain(getattr(labels, option)) for option in LABELS if labels is not None},
+        **{option: _plain(getattr(labeled, option)) for option in LABELED if labeled is not None},
     }
 
 
@@ -122,7 +122,7 @@ def like_run(options: Options, before: Mapping[str, Any] | None, name: str) -> O
     try:
         # Results of older versions do not record how rows were handled.
         handling = {option: before.get(option, DEFAULTS[option]) for option in HANDLING}
-        before = {option: before[option] for option in MEANING} | {option: before.get(option) for option in LABELS}
+        before = {option: before[option] for option in MEANING} | {option: before.get(option) for option in LABELED}
         if not all(map(_is_recorded, *zip(*(handling | before).items(), strict=True))):
             raise ValueError
     except (AttributeError, KeyError, TypeError, ValueError):
@@ -130,7 +130,7 @@ def like_run(options: Options, before: Mapping[str, Any] | None, name: str) -> O
     # None: not given, because it has its default.
     given: dict[str, Any] = {
         option: value if (value := getattr(options, option)) != DEFAULTS[option] else None
-        for option in (*MEANING, *LABELS)
+        for option in (*MEANING, *LABELED)
     }
     for option, value in given.items():
         # Features may be patterns: they are compared once the columns are known. Ids matter only where rows of a node

@@ -376,8 +376,8 @@ class Tally:
     def __post_init__(self) -> None:
         self.counts = np.zeros(len(self.centers), np.int64)
 
-    def columns(self, nodes: Nodes, names: Callable[[int], str], suffix: str) -> dict[str, Array]:
-        """Columns of the assignment of some nodes, which are added to the sums."""
+    def assign(self, nodes: Nodes, names: Callable[[int], str], suffix: str) -> dict[str, Array]:
+        """Add some nodes to the sums; return the columns of their assignment."""
         nearest = two_nearest(nodes, self.centers)
         is_out = are_outliers(nodes, nearest.distances, self.outlier_distance)
         self.cost += total_cost(nodes, np.where(is_out, 0.0, nearest.distances))
@@ -438,7 +438,7 @@ def assign_all(
             names = partial(_name_of_node, reader, batch)
             for tally in tallies:
                 suffix = f"_{len(tally.centers)}" if len(tallies) > 1 else ""
-                columns |= tally.columns(batch.nodes, names, suffix)
+                columns |= tally.assign(batch.nodes, names, suffix)
             write(assignment_table(batch, columns, sources, reader.id_name, reader.columns.file))
         on_batch(batch)
         counts = batch.counts

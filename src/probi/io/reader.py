@@ -193,7 +193,7 @@ class Reader:
         self._sizes = [source.size for source in self.sources]
 
     @property
-    def labels(self) -> OpenOptions | None:
+    def labeled(self) -> OpenOptions | None:
         """How labeled arrays are read; None for tables.
 
         :meta private:
@@ -349,9 +349,9 @@ class Reader:
         work = NodeAssembler(self, start or Position(), counts or Counts(), stop, list_scattered)
         if start is not None and self._seen is not None:
             work.seen = self._seen.copy()
-        return prefetched(self._in_space(self._checked(work.batches())), is_stopped)
+        return prefetched(self._in_space(self._without_repeated_ids(work.batches())), is_stopped)
 
-    def _checked(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+    def _without_repeated_ids(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         """Raise if an id is repeated where the layout "points" was inferred: its rows may be one node."""
         if self.options.layout is not None or self.columns.layout != "points" or not self.columns.ids:
             yield from batches

@@ -24,7 +24,7 @@ from probi.objective import LabelMemberships, TwoNearest, label_memberships
 from probi.solver.result import Result
 from probi.tables.columns import Columns
 from probi.tables.convert import to_table
-from probi.tables.to_arrays import id_columns, label_type
+from probi.tables.to_arrays import id_columns, id_type
 
 # Columns of centers.parquet that are not features.
 CENTER_COLUMNS = (
@@ -54,7 +54,7 @@ def write_centers(
     for name in ("mass", "cost", "spread"):
         columns[f"cluster_{name}"] = np.concatenate([getattr(r.clusters, name) for r in results])
     chosen = [result.representatives for result in results]
-    columns["representative"] = _named(chosen)
+    columns["representative"] = _ids_of_representatives(chosen)
     columns["representative_cost"] = np.concatenate([one.cost for one in chosen])
     if len(columns) != len(CENTER_COLUMNS) + len(space.features):
         raise InputError(f"A feature has one of the names {', '.join(CENTER_COLUMNS)}. Give it another one.")
@@ -82,7 +82,7 @@ def _without_guard(name: str) -> str:
     return name[1:] if name.startswith(tuple(GUARD + sign for sign in FORMULA)) else name
 
 
-def _named(chosen: Sequence[Representatives]) -> pa.Array:
+def _ids_of_representatives(chosen: Sequence[Representatives]) -> pa.Array:
     """Ids of representatives, as in the files if they are one column; null where there is none."""
     missing = np.concatenate([one.index for one in chosen]) < 0
     ids = [one.ids for one in chosen if one.ids is not None]
@@ -269,7 +269,7 @@ def empty_assignment_table(schema: pa.Schema, columns: Columns, ks: Sequence[int
     """The columns of :func:`assignment_table` without rows, for nodes of tables with this schema."""
     fields = [("file", pa.dictionary(pa.int32(), pa.string()))] if _has_file(n_files, columns.file) else []
     fields.append(("row", pa.int64()))
-    fields += [(_id_column(name), label_type(schema.field(name).type)) for name in columns.stored_ids]
+    fields += [(_id_column(name), id_type(schema.field(name).type)) for name in columns.stored_ids]
     for k in ks:
         fields += [(name + (f"_{k}" if len(ks) > 1 else ""), type) for name, type, _ in _columns_for(k)]
     return pa.schema(fields).empty_table()

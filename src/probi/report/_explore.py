@@ -27,8 +27,8 @@ from probi.report.plots import (
     choose_plane,
     edges,
     ellipses,
+    n_drawn_note,
     sample_indices,
-    some,
 )
 from probi.solver.result import Result
 
@@ -260,7 +260,7 @@ def _ellipses(scene: Scene, points: Floats, has_rows: bool, frame: Frame) -> Flo
 
 def _caption(scene: Scene, n_nodes: int, n_points: int) -> str:
     """What is drawn, and how much of the data."""
-    part = some(n_nodes, len(scene.nodes))
+    part = n_drawn_note(n_nodes, len(scene.nodes))
     nodes = f"the nodes{part}" if part else counted(n_nodes, "node")
     numbers = "" if scene.nodes.ids is not None else " Nodes have no ids: they are numbered, from 0, as in the sample."
     if scene.nodes.is_certain:

@@ -195,7 +195,7 @@ def render_report(
     )
     cost = with_unit(plus_minus(result.cost, result.standard_error), context.unit)
     mass, share = float(result.clusters.mass.sum()), _spread_share(result)
-    tables = [_table(one, counts, scene, context.unit) for one, counts in _counted(results, chosen, context.counts)]
+    tables = [_table(one, counts, scene, context.unit) for one, counts in _with_counts(results, chosen, context.counts)]
     script = "\n".join(_resource(name) for name in SCRIPTS)
     environment = jinja2.Environment(
         autoescape=True,
@@ -334,7 +334,7 @@ class Grid(NamedTuple):
     clusters_left_out: int
 
 
-def _counted(results: Sequence[Result], chosen: int, counts: Any) -> Iterator[tuple[Result, Array | None]]:
+def _with_counts(results: Sequence[Result], chosen: int, counts: Any) -> Iterator[tuple[Result, Array | None]]:
     """Each result with the number of nodes in its clusters, if known."""
     for i, one in enumerate(results):
         given = counts[i] if isinstance(counts, list) else counts if i == chosen else None

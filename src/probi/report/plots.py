@@ -300,11 +300,11 @@ def dot_radii(scene: Scene) -> Floats:
 
 def _clusters_caption(scene: Scene, n_drawn: int, n_medians: int, has_ellipses: bool) -> str:
     """What is drawn, and how much of the data."""
-    some_medians = some(n_medians, len(scene.nodes))
+    some_medians = n_drawn_note(n_medians, len(scene.nodes))
     if scene.nodes.is_certain:
         caption = f"Marks: nodes{some_medians}."
     else:
-        caption = f"Faint: realizations{some(n_drawn, scene.nodes.n_realizations)}."
+        caption = f"Faint: realizations{n_drawn_note(n_drawn, scene.nodes.n_realizations)}."
         caption += f" Solid: medians of the nodes{some_medians}."
     if has_colors(scene.n_clusters):
         caption += " White dots: centers, with their numbers beside them."
@@ -314,7 +314,7 @@ def _clusters_caption(scene: Scene, n_drawn: int, n_medians: int, has_ellipses: 
     return caption + OUTLIERS * bool((scene.labels < 0).any())
 
 
-def some(n_drawn: int, n_all: int) -> str:
+def n_drawn_note(n_drawn: int, n_all: int) -> str:
     """How many of all are drawn, unless all are."""
     return "" if n_drawn == n_all else f" ({n_drawn:,} of {n_all:,}, chosen at random)"
 

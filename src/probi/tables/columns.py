@@ -140,7 +140,7 @@ class Columns:
 
 def degrees_in(names: Sequence[str]) -> tuple[str, str] | None:
     """Names of longitude and latitude among others, if both are there."""
-    pair = [*_named(LONGITUDE_NAMES, names)[:1], *_named(LATITUDE_NAMES, names)[:1]]
+    pair = [*_with_names(LONGITUDE_NAMES, names)[:1], *_with_names(LATITUDE_NAMES, names)[:1]]
     return (pair[0], pair[1]) if len(pair) == 2 else None
 
 
@@ -191,9 +191,9 @@ def choose_columns(
     # What a pattern catches may still be an id, a probability or a weight; what is named in full is a feature.
     free = [name for name in names if name not in named and name not in (features or ())]
     if id is None:
-        ids = _named(ID_NAMES, free)[:1]
-    by_name = next(iter(_named(PROBABILITY_NAMES, free)), None) if probability is None else probability or None
-    is_said = layout is not None
+        ids = _with_names(ID_NAMES, free)[:1]
+    by_name = next(iter(_with_names(PROBABILITY_NAMES, free)), None) if probability is None else probability or None
+    is_given = layout is not None
     layout = layout or _infer_layout(schema, group_size, bool(ids), by_name)
     if probability and layout not in ("long", "nested"):
         raise InputError(f"A table in the layout {layout!r} has no probabilities, but {probability!r} was named.")
@@ -214,13 +214,13 @@ def choose_columns(
         raise InputError("How many rows make a node? Pass group_size (--group-size).")
     _check_types(schema, layout, ids, probability, weight)
     roles = {*ids, probability, weight}
-    members = [] if wanted is not None else [n for n in _named(MEMBER_NAMES, free) if n not in roles]
-    if layout == "points" and members and not is_said and is_number(schema.field(members[0]).type):
+    members = [] if wanted is not None else [n for n in _with_names(MEMBER_NAMES, free) if n not in roles]
+    if layout == "points" and members and not is_given and is_number(schema.field(members[0]).type):
         raise InputError(
             f"Does {members[0]!r} number the realizations of a node, or is each row a node of its own? Say which: "
             'layout="long" with an id (--layout long --id COLUMN), or layout="points" (--layout points).'
         )
-    if layout == "points" and by_name is not None and wanted is None and not is_said:
+    if layout == "points" and by_name is not None and wanted is None and not is_given:
         raise InputError(
             f"Does {by_name!r} hold probabilities of realizations, or is it a feature? Say which: "
             'layout="long" with an id (--layout long --id COLUMN), or layout="points" (--layout points).'
@@ -257,7 +257,7 @@ def _infer_weight(free: Sequence[str], layout: str, probability: str | None) -> 
 
     Otherwise it may be a feature, such as the weight of a person.
     """
-    name = next(iter(_named(WEIGHT_NAMES, free)), None)
+    name = next(iter(_with_names(WEIGHT_NAMES, free)), None)
     if name is None or layout == "nested" or (layout == "long" and probability is not None):
         return name
     raise InputError(
@@ -307,7 +307,8 @@ def _matching(patterns: Sequence[str], names: Sequence[str]) -> list[str]:
     return list(chosen)
 
 
-def _named(candidates: Sequence[str], names: Sequence[str]) -> list[str]:
+def _with_names(candidates: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Columns whose names are among the candidates, in upper or lower case, in the order of the candidates."""
     lower = {name.lower(): name for name in reversed(names)}
     return [lower[name] for name in candidates if name in lower]
 

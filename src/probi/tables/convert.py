@@ -94,7 +94,7 @@ def _warn_of_inferred_roles(columns: Columns) -> None:
     """Warn about columns that are left out, and about degrees used as plain numbers."""
     notes = []
     if columns.left_out:
-        notes.append("Columns of text and dates, and numbers of realizations, are left out: features=[...] says which")
+        notes.append("Text, dates and numbers of realizations are left out; features=[...] names the columns to use.")
     if columns.degrees:
         notes.append(columns.degrees_note)
     if notes:

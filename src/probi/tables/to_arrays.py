@@ -53,7 +53,7 @@ def flatten(table: pa.Table, columns: Columns, dtype: Any = None, starts: Array 
         probabilities=None if columns.probability is None else numbers(table[columns.probability]),
         offsets=np.append(starts, table.num_rows),
         weights=None if columns.weight is None else _node_weights(numbers(table[columns.weight]), starts),
-        ids=labels(table, columns.ids, starts) if columns.ids else None,
+        ids=ids_of(table, columns.ids, starts) if columns.ids else None,
     )
 
 
@@ -275,9 +275,9 @@ def number_of(text: str) -> float:
     return pa.scalar(text.strip()).cast(pa.float64()).as_py()  # type: ignore[no-any-return]
 
 
-def labels(table: pa.Table, names: tuple[str, ...], rows: Array | None = None) -> Array:
+def ids_of(table: pa.Table, names: tuple[str, ...], rows: Array | None = None) -> Array:
     """Ids as an array: the values of one column, or a structured array with a field per column."""
-    columns = [_label_values(one_chunk(table[name]), rows) for name in names]
+    columns = [_id_values(one_chunk(table[name]), rows) for name in names]
     if len(columns) == 1:
         return columns[0]
     out = np.empty(len(columns[0]), [(name, values.dtype) for name, values in zip(names, columns, strict=True)])
@@ -295,8 +295,8 @@ def id_columns(ids: Array | None, name: str = "id") -> dict[str, pa.Array]:
     return {name: pa.array(np.ascontiguousarray(ids[name])) for name in ids.dtype.names}
 
 
-def label_type(type: pa.DataType) -> pa.DataType:
-    """Type of the ids of a column after :func:`labels`."""
+def id_type(type: pa.DataType) -> pa.DataType:
+    """Type of the ids of a column after :func:`ids_of`."""
     type = type.value_type if kind.is_dictionary(type) else type
     if kind.is_integer(type):
         return type if kind.is_uint64(type) else pa.int64()
@@ -305,7 +305,7 @@ def label_type(type: pa.DataType) -> pa.DataType:
     return pa.string() if is_text(type) else type
 
 
-def _label_values(array: pa.Array, rows: Array | None) -> Array:
+def _id_values(array: pa.Array, rows: Array | None) -> Array:
     """Values in one dtype per kind, whatever library made the table: int64, str objects, microseconds."""
     if rows is not None and len(rows) != len(array):
         array = array.take(pa.array(rows))
@@ -415,7 +415,7 @@ def _flatten_nested(table: pa.Table, columns: Columns, dtype: Any) -> NodeArrays
         probabilities=numbers(inner[columns.probability]) if columns.probability else None,
         offsets=np.concatenate([[0], np.cumsum(lengths)]),
         weights=numbers(table[columns.weight]) if columns.weight else None,
-        ids=labels(table, columns.ids) if columns.ids else None,
+        ids=ids_of(table, columns.ids) if columns.ids else None,
     )
 
 

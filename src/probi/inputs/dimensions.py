@@ -41,7 +41,7 @@ def choose_roles(
 
     With ``strict``, variables that are left out although ``features`` is not given are named in a warning.
     """
-    nodes = _checked(dataset, "node", as_names("node", node))
+    nodes = _checked_dims(dataset, "node", as_names("node", node))
     if not nodes:
         raise InputError(f"node is empty: name the dimensions that tell nodes apart, among {listed(dataset)}.")
     if realization is None:
@@ -49,7 +49,7 @@ def choose_roles(
         realizations = _realization_dims(dataset, nodes, variables)
     else:
         given = () if realization is False else as_names("realization", realization)
-        realizations = _checked(dataset, "realization", given)
+        realizations = _checked_dims(dataset, "realization", given)
         both = sorted(set(realizations) & set(nodes))
         if both:
             raise InputError(f"Dimension {both[0]!r} cannot be both node and realization: name it in one of them.")
@@ -88,7 +88,7 @@ def written(names: Sequence[str]) -> str:
     return repr(names[0]) if len(names) == 1 else repr(tuple(names))
 
 
-def _checked(dataset: Any, parameter: str, names: tuple[str, ...]) -> tuple[str, ...]:
+def _checked_dims(dataset: Any, parameter: str, names: tuple[str, ...]) -> tuple[str, ...]:
     for name in names:
         if name in dataset.sizes:
             continue

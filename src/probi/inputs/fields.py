@@ -46,7 +46,7 @@ class Block(NamedTuple):
         return self[2:]
 
 
-class Columns(NamedTuple):
+class VariableColumns(NamedTuple):
     """Features of one variable: a column for each position along its own dimensions."""
 
     name: str
@@ -361,11 +361,11 @@ def check_scale(names: Sequence[str], units: Sequence[Any], scale: Mapping[str, 
     return divisors
 
 
-def _columns(dataset: Any, node: tuple[str, ...], realization: tuple[str, ...]) -> list[Columns]:
+def _columns(dataset: Any, node: tuple[str, ...], realization: tuple[str, ...]) -> list[VariableColumns]:
     columns, start = [], 0
     for name, variable in dataset.data_vars.items():
         dims = tuple(dim for dim in variable.dims if dim not in node and dim not in realization)
-        columns.append(Columns(name, dims, tuple(dataset.sizes[dim] for dim in dims), start))
+        columns.append(VariableColumns(name, dims, tuple(dataset.sizes[dim] for dim in dims), start))
         start = columns[-1].stop
         if columns[-1].stop == columns[-1].start:
             raise InputError(f"Variable {name!r} has no features: one of its dimensions {dims} has size 0.")

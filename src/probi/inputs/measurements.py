@@ -54,7 +54,7 @@ def _gaussians(X: Any, sigma: Any, correlation: Any, features: Names | None, sca
         means, errors = _columns(X, names, chosen, sigma, scale)
         correlations = _correlations(X, names, chosen) if correlation is None else correlation
         ids = index_of(X)
-    _check(means, errors)
+    _check_values(means, errors)
     return means, _covariances(errors, correlations), ids
 
 
@@ -69,7 +69,7 @@ def _fixes(
             raise InputError(f"confidence is {confidence}, but must lie between 0 and 1: 0.68 for Android's accuracy.")
         # The distance of a two-dimensional Gaussian from its mean has a Rayleigh distribution.
         meters = meters / math.sqrt(-2.0 * math.log1p(-confidence))
-    _check(np.zeros_like(meters), meters)
+    _check_values(np.zeros_like(meters), meters)
     kilometers = meters / METERS_PER_KM
     covariances = kilometers[:, :, None] ** 2 * np.eye(2)
     # In the plane that touches the Earth at each fix: errors are small against its radius.
@@ -186,7 +186,7 @@ def _covariances(errors: Array, correlation: Any) -> Floats:
     return covariances
 
 
-def _check(means: Array, errors: Array) -> None:
+def _check_values(means: Array, errors: Array) -> None:
     for problem, wrong in (
         ("no value or no error", np.isnan(means) | np.isnan(errors)),
         ("an infinite error", np.isinf(errors)),

@@ -9,25 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probi.errors import MissingExtraError
-from probi.report._picture import (
-    DISC,
-    DISC_INK,
-    INK,
-    LINE,
-    MUTED,
-    NUMBER_SIZE,
-    RADIUS,
-    Axis,
-    Bars,
-    Cells,
-    Dots,
-    Line,
-    Mark,
-    Numbers,
-    Panel,
-    Picture,
-    place_discs,
-)
+from probi.report import _picture as style
+from probi.report._picture import Axis, Bars, Cells, Dots, Line, Mark, Numbers, Panel, Picture, place_discs
 from probi.report._scene import number
 
 if TYPE_CHECKING:
@@ -51,7 +34,7 @@ def plot(picture: Picture, axes: Axes | None = None) -> Figure:
         axes = _new_figure(picture)
     figure = _root_figure(axes)
     if picture.panels[0].title:
-        figure.suptitle(title, x=0.01, ha="left", fontsize=TEXT, color=INK, linespacing=1.4, **PLAIN)
+        figure.suptitle(title, x=0.01, ha="left", fontsize=TEXT, color=style.INK, linespacing=1.4, **PLAIN)
     else:
         axes.set_title(title, loc="left", fontsize=TEXT, pad=8, linespacing=1.4, **PLAIN)
     return figure
@@ -73,7 +56,7 @@ def _new_figure(picture: Picture) -> Axes:
         _style_axes(axes)
         _draw_panel(axes, picture, panel)
         if panel.title:
-            axes.set_title(panel.title, loc="left", fontsize=TEXT, pad=3, color=INK)
+            axes.set_title(panel.title, loc="left", fontsize=TEXT, pad=3, color=style.INK)
             axes.set_ylabel("")
         if i + n_columns < len(panels):  # not the lowest panel of its column
             axes.set_xticks([])
@@ -81,7 +64,7 @@ def _new_figure(picture: Picture) -> Axes:
         for text in axes.get_xticklabels() if i // n_columns < n_rows - 1 else ():
             text.set_in_layout(False)
     if panels[0].title:
-        figure.supylabel(picture.y.name, fontsize=TEXT, color=INK, rotation_mode="anchor", va="top", ha="center")
+        figure.supylabel(picture.y.name, fontsize=TEXT, color=style.INK, rotation_mode="anchor", va="top", ha="center")
     return all_axes[0]  # type: ignore[no-any-return]
 
 
@@ -97,7 +80,7 @@ def _draw_panel(axes: Axes, picture: Picture, panel: Panel) -> None:
         _draw(mark, axes, {"gid": mark.name, "zorder": 1.6 + 0.1 * i})
     if any(isinstance(mark, Bars) for mark in panel.marks):
         axes.legend(
-            loc="lower left", ncols=2, fontsize=TEXT, frameon=False, borderpad=0, labelcolor=_color_in(axes, INK)
+            loc="lower left", ncols=2, fontsize=TEXT, frameon=False, borderpad=0, labelcolor=_color_in(axes, style.INK)
         )
 
 
@@ -105,10 +88,10 @@ def _style_axes(axes: Axes) -> None:
     """Style axes without frame, with thin lines and small text, independent of the user's settings."""
     axes.set_facecolor("none")
     for side, spine in axes.spines.items():
-        spine.set(visible=side in ("left", "bottom"), color=MUTED, linewidth=0.6)
-    axes.tick_params(color=MUTED, labelcolor=INK, labelsize=TEXT, width=0.6, length=3, direction="out")
+        spine.set(visible=side in ("left", "bottom"), color=style.MUTED, linewidth=0.6)
+    axes.tick_params(color=style.MUTED, labelcolor=style.INK, labelsize=TEXT, width=0.6, length=3, direction="out")
     for text in (axes.xaxis.label, axes.yaxis.label):
-        text.set(color=INK, fontsize=TEXT + 0.5)
+        text.set(color=style.INK, fontsize=TEXT + 0.5)
     axes.grid(False)
 
 
@@ -116,7 +99,7 @@ def _style_axis(axes: Axes, which: Any, axis: Axis) -> None:
     """Name, ticks and grid of one axis."""
     which.set_label_text(axis.name, **PLAIN)
     if axis.has_grid:
-        which.grid(True, color=LINE, linewidth=0.6)
+        which.grid(True, color=style.LINE, linewidth=0.6)
         axes.set_axisbelow(True)
         which.set_major_formatter(_tick)
     if axis.ticks is not None:
@@ -189,9 +172,9 @@ def _draw_numbers(mark: Numbers, axes: Axes, look: dict[str, Any]) -> None:
     for c, paint, shift in zip(mark.numbers, mark.colors, shifts, strict=True):
         axes.annotate(
             str(c), tuple(mark.centers[c]), xytext=tuple(shift), textcoords="offset points", ha="center",
-            va="center", fontsize=NUMBER_SIZE, fontweight="bold", color=DISC_INK, annotation_clip=False,
-            bbox={"boxstyle": _disc, "facecolor": DISC, "edgecolor": paint, "linewidth": 1.6},
-            arrowprops={"arrowstyle": "-", "color": MUTED, "linewidth": 0.8, "shrinkB": 2}, **look, **PLAIN,
+            va="center", fontsize=style.NUMBER_SIZE, fontweight="bold", color=style.DISC_INK, annotation_clip=False,
+            bbox={"boxstyle": _disc, "facecolor": style.DISC, "edgecolor": paint, "linewidth": 1.6},
+            arrowprops={"arrowstyle": "-", "color": style.MUTED, "linewidth": 0.8, "shrinkB": 2}, **look, **PLAIN,
         )  # fmt: skip
 
 
@@ -209,14 +192,14 @@ def _disc(x: float, y: float, width: float, height: float, size: float) -> Path:
     """A circular box around text, of the same size for all texts."""
     from matplotlib.path import Path
 
-    return Path.circle((x + width / 2, y + height / 2), RADIUS / NUMBER_SIZE * size)
+    return Path.circle((x + width / 2, y + height / 2), style.RADIUS / style.NUMBER_SIZE * size)
 
 
 def _color_in(axes: Axes, color: str) -> str:
     """A color; ink is that of text in these axes, which may be the user's."""
     from matplotlib.colors import to_hex
 
-    return str(to_hex(axes.xaxis.label.get_color())) if color == INK else color
+    return str(to_hex(axes.xaxis.label.get_color())) if color == style.INK else color
 
 
 def _root_figure(axes: Axes) -> Figure:

@@ -44,6 +44,19 @@ class Records:
             os.fsync(file.fileno())
         self.rows[self._key(texts)] = texts
 
+    def drop_failed(self) -> None:
+        """Remove rows with a note, which says why there is no result, so that they are tried again."""
+        kept = {key: row for key, row in self.rows.items() if not row["note"]}
+        if len(kept) == len(self.rows):
+            return
+        self.rows = kept
+        part = self.path.with_suffix(".part")
+        with part.open("w", newline="") as file:
+            writer = csv.DictWriter(file, self.columns, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(kept.values())
+        part.replace(self.path)
+
     def __iter__(self) -> Any:
         return iter(self.rows.values())
 

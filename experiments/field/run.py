@@ -1,4 +1,4 @@
-"""Runs all systems in all settings; what is recorded is not done again."""
+"""Runs all systems in all settings; what is recorded is not done again, but for runs that gave no answer."""
 
 import itertools
 import json
@@ -112,6 +112,7 @@ class Field:
     def __init__(self, data: Path, results: Path, files: list[Path]) -> None:
         self.data, self.files = data, files
         self.rows = Records(results / "field.csv", (*SETTING, "system"), VALUES)
+        self.rows.drop_failed()  # a machine that stood still for two minutes says nothing about a system
         self.confidences = Records(
             results / "field_confidence.csv", (*SETTING, "system", "kind_of_confidence"), CONFIDENCE_VALUES
         )

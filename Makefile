@@ -67,8 +67,10 @@ $(COMPILED)/%.compiled: $(INSTALLED)itself
 	PYTHONPATH=src $(BIN)/python tools/compile_kernels.py $*
 	@mkdir -p $(@D) && touch $@
 
-docs: $(INSTALLED)docs  ## the site, in docs/_build/html; warnings are errors
+docs: $(INSTALLED)docs  ## the site, in docs/_build/html; warnings, dead links and what axe finds are errors
 	$(BIN)/python -m sphinx -W --keep-going --nitpicky --quiet -b html -d docs/_build/doctrees docs docs/_build/html
+	$(BIN)/python tools/site_links.py docs/_build/html
+	$(BIN)/python tools/site_in_browser.py docs/_build/html
 	@echo "docs/_build/html/index.html"
 
 bench: $(INSTALLED)bench  ## time, memory and cost against others; DATA=folder with the data sets

@@ -87,12 +87,14 @@ html_extra_path = ["llms.txt", "reference/probi.1"]
 html_baseurl = os.environ.get("READTHEDOCS_CANONICAL_URL", "")
 html_context = {"site_url": html_baseurl}
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_show_sourcelink = False
 html_copy_source = False
 html_show_sphinx = False
 html_sidebars = {"**": ["site-nav"]}
 html_theme_options = {
-    "logo": {"text": "probi"},
+    # The host of the site keeps one site per version, and offers them in a menu of its own: what is read is said here.
+    "logo": {"text": f"probi {release}"},
     "navbar_center": [],
     "navbar_end": ["theme-switcher"],
     "secondary_sidebar_items": ["page-toc"],

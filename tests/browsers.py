@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from urllib.parse import urlencode
 
 from matplotlib.image import imread
 
@@ -54,7 +55,9 @@ class Browser:
         message = {"id": self._count, "method": method, "params": parameters}
         if self._session:
             message["sessionId"] = self._session
-        os.write(self._orders, json.dumps(message).encode() + b"\0")  # short: a pipe takes it at once
+        data = json.dumps(message).encode() + b"\0"
+        while data:  # a pipe takes what it has room for
+            data = data[os.write(self._orders, data) :]
         answer = self._until(lambda message: message.get("id") == self._count)
         assert "error" not in answer, answer
         return answer["result"]
@@ -74,7 +77,7 @@ class Browser:
             if wanted(message):
                 return message
 
-    def open(self, path, width=1000, scheme="light", media=""):
+    def open(self, path, width=1000, scheme="light", media="", query=""):
         self.events.clear()
         self.send(
             "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 700
@@ -82,13 +85,21 @@ class Browser:
         self.send(
             "Emulation.setEmulatedMedia", media=media, features=[{"name": "prefers-color-scheme", "value": scheme}]
         )
-        self.send("Page.navigate", url=Path(path).as_uri())
+        self.send("Page.navigate", url=Path(path).as_uri() + (f"?{urlencode({'q': query})}" if query else ""))
         self._until(lambda message: message.get("method") == "Page.loadEventFired")
 
     def run(self, expression):
-        answer = self.send("Runtime.evaluate", expression=expression, returnByValue=True)
+        """Value of an expression, of what it promises where it is a promise."""
+        answer = self.send("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
+
+    def wait(self, condition):
+        """Until an expression is true."""
+        end = time.monotonic() + PATIENCE
+        while not self.run(condition):
+            assert time.monotonic() < end, f"not in {PATIENCE} s: {condition}"
+            time.sleep(0.02)
 
     def seen(self, *methods):
         return [message["params"] for message in self.events if message.get("method") in methods]

@@ -64,7 +64,7 @@ class Explorer {
     };
     tools.append(html("span", { class: "zoom", role: "group", "aria-label": "Zoom" },
       button("+", "Zoom in", () => this.view.zoom(1.6)), button("−", "Zoom out", () => this.view.zoom(1 / 1.6)),
-      button("All", "Show everything", () => this.view.reset())));
+      button("All", "Show all", () => this.view.reset())));
     return tools;
   }
 

@@ -59,7 +59,7 @@ function clusterList(model, show, preview) {
     const track = html("span", { class: "track" }, bar);
     const label = `Cluster ${c}, ${share.texts[c]} of the mass`;
     const button = html("button", { type: "button", "aria-label": label }, disc(model, c), track);
-    button.append(html("span", {}, share.texts[c]));
+    button.append(" ", html("span", {}, share.texts[c])); // two words, as in the label
     button.addEventListener("click", () => show(c));
     button.addEventListener("pointerenter", () => preview(c));
     button.addEventListener("pointerleave", () => preview(null));

@@ -82,7 +82,7 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_title = "probi"
 html_static_path = ["_static"]
-html_extra_path = ["llms.txt", "reference/probi.1"]
+html_extra_path = ["llms.txt", "reference/probi.1", "images/card.png"]
 # Where the site stands: cards in social networks need whole addresses.
 html_baseurl = os.environ.get("READTHEDOCS_CANONICAL_URL", "")
 html_context = {"site_url": html_baseurl}

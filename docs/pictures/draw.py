@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import matplotlib as mpl
+import matplotlib.image
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
@@ -348,6 +349,26 @@ def _border(axes, centers, alpha):
     axes.axline(middle, (middle[0] - dy, middle[1] + dx), color=GREY, linewidth=1.0, alpha=alpha)
 
 
+def card():
+    """What social networks show of a link: 1200 x 630 pixels, read at a third of that."""
+    made = Figure(figsize=(12, 6.3), dpi=100, facecolor="white")
+    text = made.text
+    text(0.05, 0.74, "probi", fontsize=64, fontweight="bold", color="#22272e")
+    text(0.05, 0.44, "Clusters of\nuncertain data", fontsize=34, color="#22272e", linespacing=1.3)
+    text(
+        0.05,
+        0.2,
+        "k-median of distributions,\nstreaming, with error bars",
+        fontsize=21,
+        color="#57606a",
+        linespacing=1.4,
+    )
+    picture = made.add_axes((0.44, 0.03, 0.54, 0.94))
+    picture.imshow(mpl.image.imread(IMAGES / "otis.png"), interpolation="lanczos")
+    picture.set_axis_off()
+    return made
+
+
 PICTURES = (road, problem, certificate, sandwich, lifted, cells, walk, levels, audit, sure)
 
 
@@ -358,6 +379,8 @@ def save(draw, folder):
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] in ([], ["card"]):
+        card().savefig(IMAGES / "card.png", metadata={"Software": None})
     for picture in PICTURES:
         if not sys.argv[1:] or picture.__name__ in sys.argv[1:]:
             save(picture, IMAGES)

@@ -5,9 +5,12 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]], n_left: int = 1) -> str:
-    """Markdown table; the first columns, with words, to the left, the others to the right."""
-    lines = [columns, ["---"] * n_left + ["---:"] * (len(columns) - n_left), *rows]
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]], n_left: int = 1, is_last_left: bool = False) -> str:
+    """Markdown table; the first columns, with words, to the left, the others to the right, the last as asked."""
+    marks = ["---"] * n_left + ["---:"] * (len(columns) - n_left)
+    if is_last_left:
+        marks[-1] = "---"
+    lines = [columns, marks, *rows]
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines) + "\n"
 
 

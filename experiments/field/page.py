@@ -45,7 +45,7 @@ STRENGTHS = {
     "probi, paper preset": "the same objective from other starts",
 }
 SQUARES = "it minimizes squares, which weigh far nodes more and favor clusters of the same width"
-VOTES = "realizations are clustered one by one, and those of a node vote"
+VOTES = "realizations are clustered one by one and those of a node vote, so that those of another class do not move it"
 STRENGTHS |= dict.fromkeys(("k-means of means", "faiss of means", "ELKI CK-means", "ELKI UK-means"), SQUARES)
 STRENGTHS |= dict.fromkeys(("k-means of realizations", "MiniBatchKMeans of realizations"), VOTES)
 
@@ -198,7 +198,7 @@ def _others(rows: list[Row]) -> str:
                 signed-rank test, level {LEVEL}, Holm's correction over the systems). By adjusted Rand index:
             """),
             few,
-            table(header, lines, 3) if lines else "- none\n",
+            table(header, lines, 3, is_last_left=True) if lines else "- none\n",
             "By expected cost: " + ("; ".join(lower) if lower else "none") + ".\n",
         ]
     )
@@ -271,8 +271,8 @@ def _resources(rows: list[Row]) -> str:
             "\n## Time and memory\n",
             words("""
                 Medians of seconds on the clock and of the processor, for one core, without starting and converting;
-                peak memory of the process, and how much of it a run added. ELKI's is that of a Java process that keeps
-                what it once had.
+                beside other work, those on the clock are upper bounds. Peak memory of the process, and how much of it a
+                run added. ELKI's is that of a Java process that keeps what it once had.
             """),
             table(["system", "version", "seconds", "CPU", "peak MB", "added MB"], cells, 2),
         ]

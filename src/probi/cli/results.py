@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from probi._files import AnyPath, without_secrets
 from probi._notes import counted, peak_megabytes, rounded, versions
-from probi.choosing import KChoice
 from probi.cli.console import Console, print_json, print_table
 from probi.io.node_assembler import Counts, by_kind
 from probi.io.passes import Tally
@@ -20,6 +19,7 @@ from probi.solver.result import Result
 from probi.summary import Summary
 
 if TYPE_CHECKING:
+    from probi.choosing import KChoice
     from probi.io.labels import GridLabels
 
 # Characters of an id in a table on the terminal.
@@ -41,7 +41,7 @@ class Results:
     sources: list[str] = field(default_factory=list)
     counts: Counts | None = None  # of rows, if files were read
     tallies: list[Tally] = field(default_factory=list)  # one per result, if there was a second pass
-    choice: KChoice | None = None  # of several numbers of clusters
+    choice: "KChoice | None" = None  # of several numbers of clusters
     grid: "GridLabels | None" = None  # if there was a second pass over labeled arrays
 
     @property
@@ -200,7 +200,7 @@ class Results:
         if len(self.space.features) > len(names):
             print(f"and {len(self.space.features) - len(names)} more features of the centers.")
 
-    def _show_choice(self, choice: KChoice) -> None:
+    def _show_choice(self, choice: "KChoice") -> None:
         measures = [choice.measures(i) for i in range(len(self.results))]
         rows = [
             [

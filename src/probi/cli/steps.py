@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from probi._files import AnyPath, as_path, file_key, locked_file, locked_folder, without_secrets
 from probi._notes import counted
-from probi.choosing import KChoice, compare
 from probi.cli.app import allow_import
 from probi.cli.console import Console, Interrupts
 from probi.errors import InputError, StoppedError
@@ -28,6 +27,7 @@ from probi.summary.config import SummaryConfig
 from probi.summary.file import is_archive
 
 if TYPE_CHECKING:
+    from probi.choosing import KChoice
     from probi.io.labels import GridLabels
 
 
@@ -272,10 +272,12 @@ def solve_all(
     return results
 
 
-def compare_all(console: Console, summary: Summary, results: list[Result], seed: int) -> KChoice | None:
+def compare_all(console: Console, summary: Summary, results: list[Result], seed: int) -> "KChoice | None":
     """Compare solutions for several numbers of clusters; None if there is only one."""
     if len(results) == 1:
         return None
+    from probi.choosing import compare  # takes 10 ms, which one number of clusters does without
+
     allow_import("scipy")  # which matches clusters of possible worlds
     with console.progress("Comparing") as bar:
 

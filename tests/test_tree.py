@@ -207,7 +207,5 @@ def test_means_are_those_of_the_rows_of_the_tree(data, max_cells):
 
 def test_far_from_the_origin_distances_are_the_same():
     rows = np.round(np.random.default_rng(4).normal(size=(40, 2)) * 16) / 16
-    found = []
-    for shift in (0.0, 2.0**19):
-        found.append(grown(rows + shift, max_cells=3).placed(rows + shift)[1])
-    assert_allclose(found[1], found[0], rtol=1e-9)
+    near, far = (grown(moved, max_cells=3).placed(moved)[1] for moved in (rows, rows + 2.0**19))
+    assert_allclose(far, near, rtol=1e-9)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -129,10 +129,9 @@ class Surroundings:
         medians, mass = certified_medians(leaf, SPREAD_TOL)[0], leaf.mass
         some = medians[:: 1 + len(leaf) // N_TYPICAL].astype(np.float64)
         locations = np.vstack([self.location, typical_locations(some, N_LOCATIONS)])
-        sums, farthest = _sums_and_farthest(medians, mass, locations)
+        sums, farthest = _sums_and_farthest(medians, mass, locations, leaf.magnitude)
         usual, distance = (sums[0], sums[2:]), sums[1]
-        # A node may dominate a sum.
-        if (mass.max() * np.append(1.0, farthest) * _n_large(len(leaf)) >= sums).any():
+        if _may_dominate(mass, farthest, sums):
             distances = distances_to_locations(medians, locations)
             usual = usual_sums(mass, distances[1:])
             sums[0], (distance,) = usual_sums(mass, distances[:1])
@@ -182,11 +181,12 @@ class Surroundings:
         return replace(self, mass=self.mass * factor, distance=self.distance * factor)
 
 
-def _sums_and_farthest(medians: Array, mass: Floats, locations: Floats) -> tuple[Floats, Floats]:
+def _sums_and_farthest(medians: Array, mass: Floats, locations: Floats, magnitude: float) -> tuple[Floats, Floats]:
     """Sums of mass and of mass times each kind of distance, and the largest of each kind or a bound on it.
 
     In a large leaf the sums are estimated from some of its nodes: sizes only have to be about right. No node may have a
-    larger distance than the bound, so one kind is computed for all, and the others follow by the triangle inequality.
+    larger distance than the bound. It comes from the largest coordinate, if that is enough to see that no node
+    dominates a sum. Else one kind is computed for all; the others follow by the triangle inequality.
     """
     step = 1 + len(medians) // N_SURVEYED
     some = frozen(medians[::step]), frozen(mass[::step])
@@ -194,12 +194,20 @@ def _sums_and_farthest(medians: Array, mass: Floats, locations: Floats) -> tuple
     parts = np.array(_parallel.run(geometry.sums_over_locations, pieces, *some, locations))
     sums, farthest = parts[:, 0].sum(axis=0), np.sqrt(parts[:, 1, 1:].max(axis=0))
     if step > 1:
-        between = np.sqrt(((locations[1:] - locations[0]) ** 2).sum(axis=1))
-        farthest[0] = distances_to_locations(medians, locations[:1]).max()
-        farthest[1:] = farthest[0] + np.minimum.accumulate(between)
         # Without mass in the part, the sums are 0, and all nodes are looked at.
         sums *= mass.sum() / sums[0] if sums[0] > 0.0 else 0.0
+        between = np.sqrt(((locations[1:] - locations[0]) ** 2).sum(axis=1))
+        beyond = np.append(0.0, np.minimum.accumulate(between))
+        # Rounded up: medians are sums too.
+        farthest = (1.0 + 1e-9) * math.sqrt(((magnitude + np.abs(locations[0])) ** 2).sum()) + beyond
+        if _may_dominate(mass, farthest, sums):
+            farthest = distances_to_locations(medians, locations[:1]).max() + beyond
     return sums, farthest
+
+
+def _may_dominate(mass: Floats, farthest: Floats, sums: Floats) -> bool:
+    """Whether a node may dominate the sum of masses, or of mass times a kind of distance, by the largest of these."""
+    return bool((mass.max() * np.append(1.0, farthest) * _n_large(len(mass)) >= sums).any())
 
 
 def distances_to_locations(medians: Array, locations: Floats) -> Floats:
@@ -260,11 +268,16 @@ class AuditSample:
         if len(self.keys) > self.limit:
             largest = self.threshold * around.largest_size_per_mass(survey)
             with np.errstate(over="ignore", invalid="ignore"):
-                # A little more, for rounding.
-                largest_keys = np.maximum(largest * leaf.mass, self.threshold * SMALLEST_SIZE)
-                may_be_in = np.flatnonzero(uniforms < (1.0 + 1e-6) * largest_keys)
+                # First by the largest mass, which leaves few. A little more, for rounding.
+                may_be_in = np.flatnonzero(uniforms < self._largest_key(largest, leaf.mass.max()))
+                is_in = uniforms[may_be_in] < self._largest_key(largest, leaf.mass[may_be_in])
+            may_be_in = may_be_in[is_in]
             uniforms = uniforms[may_be_in]
         return self._below(leaf, uniforms, around.sizes(leaf, survey, may_be_in), may_be_in)
+
+    def _largest_key(self, per_mass: float, mass: Any) -> Any:
+        """Uniform numbers of at least this give no key below the threshold, for the largest sizes of these masses."""
+        return (1.0 + 1e-6) * np.maximum(per_mass * mass, self.threshold * SMALLEST_SIZE)
 
     def added(self, nodes: Nodes, uniforms: Floats, sizes: Floats | None = None) -> "AuditSample":
         """Sample with more nodes; a uniform number in (0, 1] and a size are given for each, None means their masses."""
@@ -275,6 +288,9 @@ class AuditSample:
         with np.errstate(divide="ignore", over="ignore"):
             keys = uniforms / sizes
         chosen = np.flatnonzero(keys < self.threshold)
+        if len(chosen) > self.limit + 1:  # to sort them all takes ten times as long
+            last = np.partition(keys[chosen], self.limit)[self.limit]
+            chosen = chosen[keys[chosen] <= last]
         chosen = chosen[np.argsort(keys[chosen], kind="stable")[: self.limit + 1]]
         if len(chosen) == 0:
             return AuditSample(limit=self.limit)

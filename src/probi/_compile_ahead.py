@@ -5,11 +5,12 @@ import warnings
 
 import numpy as np
 
+from probi._types import Floats
 from probi.nodes import Nodes
 from probi.objective import Assignment
 from probi.solver.lloyd import Lloyd
 from probi.solver.problem import Problem
-from probi.solver.search import MAX_SMALL, Search, Sets
+from probi.solver.search import MAX_SMALL, Search
 from probi.solver.solve import solve
 
 
@@ -25,7 +26,7 @@ def main(dtype: str) -> None:
     centers = points[:2].astype(np.float64)
     steps = (
         lambda: Assignment.of(problem.nodes, centers, exact=True),
-        lambda: Search(problem).changes(Sets.of(centers[None], len(points)), centers),
+        lambda: _try_swaps(problem, centers),
         lambda: Lloyd(problem.nodes, centers).sums(),
         lambda: solve(problem.nodes, 2, random_state=0),
         lambda: solve(Nodes.from_groups(points, 4), 2, random_state=0),
@@ -34,3 +35,8 @@ def main(dtype: str) -> None:
         if os.getppid() != parent:
             return
         step()
+
+
+def _try_swaps(problem: Problem, centers: Floats) -> None:
+    search = Search(problem.in_float32(problem.origin) or problem)
+    search.changes(search.settled(centers), centers)

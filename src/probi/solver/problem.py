@@ -1,11 +1,15 @@
 """The problem to solve: nodes, their samples and approximations, and steps of their centers."""
 
+import bisect
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import numpy as np
 
+from probi import _parallel
 from probi._kernels.pull import N_SCALARS, ON_POINT, RECIPROCAL
+from probi._parallel import GRAIN
 from probi._types import Array, Floats, Integers, Labels, Mask
 from probi.errors import InputError
 from probi.medians import SPREAD_TOL, certified_medians
@@ -16,6 +20,10 @@ ALL_ZERO = "All weights are zero: nothing counts, so there is nothing to solve."
 
 # Features that together add no more than this share to the cost are left out of a search.
 MINOR = 1e-3
+
+# Lengths whose squares, and those of far smaller differences, fit into float32; and the share of the cost by which
+# rounding to float32 may change it at most. With fewer nodes, a single one that lies on its center counts.
+SHORTEST, LONGEST, ROUNDING, MIN_ROUNDED = 1e-12, 1e12, 1e-4, 500
 
 # Quotients by smaller sums may overflow.
 TINY = 1e-290
@@ -89,17 +97,60 @@ class Problem:
         nodes = Nodes.from_points(self.nodes.points[chosen], mass)
         return Problem(nodes, frozen(self.medians[chosen]), frozen(self.spreads[chosen]), self.n_free)
 
+    def in_float32(self, origin: Floats) -> "Problem | None":
+        """The problem of certain nodes relative to an origin, in float32; None if that loses too much."""
+        if len(self.nodes) < MIN_ROUNDED:
+            return None
+        points, largest = np.empty(self.nodes.points.shape, np.float32), 0.0
+        for start, stop in _parallel.ranges(len(points), 1 + GRAIN // self.nodes.n_features):
+            differences = self.nodes.points[start:stop] - origin
+            largest = max(largest, float(differences.max()), -float(differences.min()))
+            if largest > LONGEST:
+                return None
+            points[start:stop] = differences
+        return self._on_ground(points, self.spreads, self.n_free) if largest > SHORTEST else None
+
+    def in_float64(self) -> "Problem":
+        """The problem of certain nodes in float64."""
+        if self.nodes.dtype == np.float64:
+            return self
+        nodes = Nodes.from_points(self.nodes.points.astype(np.float64), self.nodes.mass)
+        return Problem(nodes, frozen(self.medians.astype(np.float64)), self.spreads, self.n_free)
+
+    def is_precise(self, nearest: Array) -> bool:
+        """Whether distances in float32 are good enough for a search, as costs at rough centers show."""
+        mass, points = self.nodes.mass, self.nodes.points
+        lengths = np.sqrt(np.einsum("nf,nf->n", points, points))
+        # Coordinates of a node and of its center are rounded, and their difference.
+        return bool(4 * 2.0**-24 * np.sum(mass * lengths) <= ROUNDING * np.sum(mass * nearest))
+
+    @property
+    def origin(self) -> Floats:
+        """Mean of the medians, on the ground."""
+        origin = np.zeros(self.nodes.n_features)
+        origin[: self.n_free] = self._middle
+        return origin
+
+    def _on_ground(self, points: Array, spreads: Floats, n_free: int) -> "Problem":
+        """Certain nodes, their mass as here, whose centers stay on the ground: at 0 in all but the leading features."""
+        ground = points.copy()
+        ground[:, n_free:] = 0.0
+        return Problem(Nodes.from_points(points, self.nodes.mass), frozen(ground), spreads, n_free)
+
     def major_features(self, nearest: Floats) -> Integers:
         """Features that matter for certain nodes at these distances from rough centers.
 
         If centers ignored all others, the cost would grow by the share ``MINOR`` at most.
         """
-        mass, squared = self.nodes.mass, self._from_middle(np.arange(self.n_free)) ** 2
-        order = np.argsort(np.einsum("n,nf->f", mass, squared), kind="stable")
-        distances = np.sqrt(nearest[:, None] ** 2 + np.cumsum(squared[:, order], axis=1))
-        added = np.einsum("n,nf->f", mass, distances - nearest[:, None])
-        n_minor = np.count_nonzero(added <= MINOR * np.sum(mass * nearest))
-        return np.sort(order[min(n_minor, self.n_free - 1) :])
+        mass, squared = self.nodes.mass, self._from_middle(slice(None)) ** 2
+        order = np.argsort((mass[:, None] * squared).sum(axis=0), kind="stable")
+        sums, most = np.cumsum(squared[:, order], axis=1), MINOR * float(np.sum(mass * nearest))
+
+        def added(last: int) -> float:
+            return float(np.sum(mass * (np.sqrt(nearest**2 + sums[:, last]) - nearest)))
+
+        n_minor = bisect.bisect_right(range(self.n_free - 1), most, key=added)
+        return np.sort(order[n_minor:])
 
     def narrowed(self, features: Integers) -> "Problem":
         """Approximate certain nodes by some of their features; the others only lift them further above the ground."""
@@ -107,10 +158,7 @@ class Problem:
         points[:, :-1] = self.nodes.points[:, features]
         squared = (self._from_middle(self._others(features)) ** 2).sum(axis=1)
         points[:, -1] = np.sqrt(squared + self.spreads**2)
-        ground = points.copy()
-        ground[:, -1] = 0.0
-        spreads = frozen(points[:, -1].astype(np.float64))
-        return Problem(Nodes.from_points(points, self.nodes.mass), frozen(ground), spreads, len(features))
+        return self._on_ground(points, frozen(points[:, -1].astype(np.float64)), len(features))
 
     def widened(self, centers: Floats, features: Integers, labels: Labels, nearest: Floats) -> Floats:
         """Centers in all features, found in some of them; in the others they are where a Weiszfeld step leads."""
@@ -120,23 +168,27 @@ class Problem:
         pulls = self.nodes.mass / np.where(nearest > 0.0, nearest, np.inf)
         totals = np.bincount(labels, pulls, k)
         totals[totals == 0.0] = 1.0
-        middle = self._middle(others)
-        for f, start in zip(others, middle, strict=True):
-            out[:, f] = start + np.bincount(labels, pulls * (self.medians[:, f] - start), k) / totals
+        order = np.argsort(labels, kind="stable")
+        pulled = (pulls[:, None] * self._from_middle(others))[order]
+        used, firsts = np.unique(labels[order], return_index=True)
+        out[:, others] = self._middle[others]
+        out[np.ix_(used, others)] += np.add.reduceat(pulled, firsts) / totals[used, None]
         return out
 
     def _others(self, features: Integers) -> Integers:
         return np.setdiff1d(np.arange(self.n_free), features)
 
-    def _middle(self, features: Integers) -> Floats:
-        """Mean of the medians."""
-        base = self.medians[0, features].astype(np.float64)
-        differences = self.medians[:, features] - base
-        return np.asarray(base + np.einsum("n,nf->f", self.nodes.mass, differences) / self.nodes.mass.sum())
+    @cached_property
+    def _middle(self) -> Floats:
+        """Mean of the medians, in the features in which centers move."""
+        base = self.medians[0, : self.n_free].astype(np.float64)
+        differences = self.medians[:, : self.n_free] - base
+        differences *= self.nodes.mass[:, None]
+        return np.asarray(base + differences.sum(axis=0) / self.nodes.mass.sum())
 
-    def _from_middle(self, features: Integers) -> Floats:
+    def _from_middle(self, features: Integers | slice) -> Floats:
         """Differences of medians and their mean."""
-        return np.asarray(self.medians[:, features] - self._middle(features))
+        return np.asarray(self.medians[:, : self.n_free][:, features] - self._middle[features])
 
     def raised(self, centers: Floats) -> Floats:
         """Give centers as many features as the nodes have here, on the ground."""

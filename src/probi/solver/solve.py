@@ -322,7 +322,7 @@ def _search(
     If only some features were looked at, no rounds are counted: the last ones are still to be made.
     """
     n_clusters, n_init, _, max_iter, tol = parameters
-    search, on_all, features = Searches.of(lifted, n_clusters, rng)
+    search, on_all, features, origin = Searches.of(lifted, n_clusters, rng)
     tried: list[Candidate] = []
     while len(tried) < n_init:
         numbers = range(len(tried), min(len(tried) + TOGETHER, n_init))
@@ -352,11 +352,11 @@ def _search(
     cost, n_rounds = float(last.costs[0]), int(last.n_rounds[0])
     if features is not None:
         settled = on_all.settled(last.centers[0])
-        centers = lifted.widened(last.centers[0], features, settled.labels[0], settled.nearest[0])
+        centers = lifted.widened(last.centers[0] + origin, features, settled.labels, settled.nearest)
         return Candidate(cost, best.start, centers, 0), []
     lowest, *rest = _distinct(tried, SAME_TOL)
-    others = [start.centers for start in rest if start.cost <= (1.0 + SURROGATE_ERROR) * lowest.cost]
-    return Candidate(cost, best.start, last.centers[0], n_rounds), others
+    others = [start.centers + origin for start in rest if start.cost <= (1.0 + SURROGATE_ERROR) * lowest.cost]
+    return Candidate(cost, best.start, last.centers[0] + origin, n_rounds), others
 
 
 def _distinct(starts: list[Candidate], tol: float) -> list[Candidate]:

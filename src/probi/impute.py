@@ -78,7 +78,10 @@ def draws(frame: Any, m: int = 20, *, random_state: Any = None, **options: Any) 
     values = as_floats(frame, "frame", 2) if names is None else as_numbers(frame, names)
     _check_columns(values, names)
     seeds = generator(random_state).integers(2**32, size=m)
-    limits = {"min_value": np.nanmin(values, axis=0), "max_value": np.nanmax(values, axis=0)}
+    least, most = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
+    # All draws of a column with one value are that value; scikit-learn refuses a range without width.
+    values = np.where(least == most, least, values)
+    limits = {"min_value": least, "max_value": np.where(least == most, np.inf, most)}
     copies = []
     # Threads of linear algebra wait for each other longer than a regression on one takes.
     with threadpool_limits(1):

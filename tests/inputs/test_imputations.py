@@ -76,6 +76,14 @@ def test_draws_keep_what_is_there_and_are_reproducible():
     assert deviations[told, 1].mean() < 0.5 * deviations[untold, 2].mean()
 
 
+def test_a_column_with_one_known_value_has_that_value():
+    X = np.column_stack([table(), np.full(40, 7.0), np.full(40, -9.0)])
+    X[3:9, 3] = np.nan
+    for copy in impute.draws(X, m=2, random_state=0):
+        assert_array_equal(copy[:, 3:], np.column_stack([np.full(40, 7.0), np.full(40, -9.0)]))
+        assert_array_equal(copy[:, :3][~np.isnan(X[:, :3])], X[:, :3][~np.isnan(X[:, :3])])
+
+
 def test_draws_of_a_frame_are_frames():
     frame = pd.DataFrame(table(), columns=["a", "b", "c"], index=np.arange(40) * 10)
     copies = impute.draws(frame, m=2, random_state=0)

@@ -187,7 +187,7 @@ def _two_nearest(tile, centers, numbers, work):
         work[i + (KEPT + 1) * WIDTH] = np.inf
         work[i + (KEPT + 2) * WIDTH] = 0.0
     for c in range(0, centers.shape[0], 4):
-        # To and fro: where a number is stored that was just loaded, LLVM stores some of a vector, which takes long.
+        # Back and forth: where a number is stored that was just loaded, LLVM stores some of a vector, which takes long.
         _squares(tile, centers[c], centers[c + 1], work)
         _keep(numbers[c], numbers[c + 1], work, KEPT * WIDTH, ALSO_KEPT * WIDTH)
         _squares(tile, centers[c + 2], centers[c + 3], work)

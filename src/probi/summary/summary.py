@@ -503,12 +503,14 @@ class Summary(Configured):
     @property
     def n_features(self) -> int | None:
         """Dimension of the space; None before the first node."""
-        return None if self._form is None else self._form.n_features
+        form = self._form
+        return None if form is None else form.n_features
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
         """float32, or float64 after the first such node; None before the first node."""
-        return None if self._form is None else self._form.dtype
+        form = self._form
+        return None if form is None else form.dtype
 
     def __repr__(self) -> str:
         kind = self._config.coresets.description

@@ -81,6 +81,22 @@ def test_a_round_in_float32_is_nearly_that_in_float64():
     assert_allclose(found.costs, exact.costs, rtol=1e-6)
 
 
+def test_float32_is_relative_to_the_middle_of_the_data():
+    # Relative to 0 all digits of float32 would be those of the shift.
+    points = np.random.default_rng(0).normal(1e5, size=(3000, 3))
+    searches = Searches.of(Problem.of(Nodes.from_points(points)), 5, np.random.default_rng(0))
+    rows = searches.on_all.problem.nodes.points
+    assert rows.dtype == np.float32
+    assert_allclose(rows + searches.origin, points, rtol=0, atol=1e-6)
+
+
+def test_groups_too_far_apart_for_float32_are_searched_in_float64():
+    points = np.random.default_rng(0).normal(size=(3000, 3))
+    points[:1500] += 1e5
+    searches = Searches.of(Problem.of(Nodes.from_points(points)), 5, np.random.default_rng(0))
+    assert searches.on_all.problem.nodes.dtype == np.float64
+
+
 @KINDS
 def test_centers_of_lifted_nodes_stay_on_the_ground(kind):
     some = kind(lifted())
@@ -106,6 +122,18 @@ def test_sets_that_lag_are_given_up(kind):
 
 
 # -- seeds ------------------------------------------------------------------------------------------------------------
+
+
+@KINDS
+def test_of_many_sets_only_the_best_go_on(kind):
+    points = np.random.default_rng(0).normal(size=(200, 2))
+    search = kind(Problem.of(Nodes.from_points(points)))
+    sets = points[:32].reshape(8, 4, 2)
+    costs = search.descend(sets, 2, -np.inf).costs
+    n_rounds = search.descend(sets, 5, -np.inf, n_left={2: 3}).n_rounds
+    best = np.isin(np.arange(8), np.argsort(costs)[:3])
+    assert (n_rounds[~best] == 2).all()
+    assert (n_rounds[best] > 2).all()
 
 
 @KINDS

@@ -57,7 +57,7 @@ class Periods:
         if isinstance(length, np.timedelta64):
             if np.datetime_data(length)[0] in ("Y", "M", "generic") and not np.isnat(length):
                 raise InputError(f"The period is {length!r}, which has no fixed length. Give it in days or seconds.")
-            if length > np.timedelta64(0):  # excludes NaT
+            if int(length.astype(np.int64)) > 0:  # excludes NaT; comparing with 0 needs a unit, and may overflow in it
                 return cls(_in_coarsest_unit(length))
         elif isinstance(length, (int, float, np.integer, np.floating)) and not isinstance(length, bool):
             number = int(length) if isinstance(length, (int, np.integer)) else float(length)
@@ -175,7 +175,7 @@ def _as_times(times: Any) -> Array:
 def _as_date(time: datetime) -> Any:
     """NumPy date in UTC; a date without a time zone is UTC."""
     if time != time:  # pandas' NaT is a datetime too
-        return np.datetime64("NaT")
+        return np.datetime64("NaT", "s")
     # Shifted as a NumPy date: Python's are limited to the years 1 to 9999.
     return np.datetime64(time.replace(tzinfo=None)) - np.timedelta64(time.utcoffset() or timedelta(0))
 

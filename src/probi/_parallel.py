@@ -313,7 +313,7 @@ def large_array(shape: tuple[int, ...], dtype: Any) -> Any:
     if n_bytes < LARGE_BYTES or np.dtype(dtype).hasobject:
         return np.empty(shape, dtype)
     # Private: a forked child must not write into the arrays of its parent.
-    private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+    private: dict[str, Any] = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
     try:
         pages = mmap.mmap(-1, n_bytes, **private)
     except OSError as error:

@@ -223,9 +223,10 @@ def test_the_estimate_of_a_long_stream_is_near_the_truth():
     assert truth < 1.02 * best
 
 
-def test_shards_merge_in_any_order():
-    some = dense(n=900)
-    parts = [summed(some[i * 180 : (i + 1) * 180], shard=i) for i in range(5)]
+@pytest.mark.parametrize("n_each", [10, 180])  # within a leaf, and beyond it
+def test_shards_merge_in_any_order(n_each):
+    some = dense(n=5 * n_each)
+    parts = [summed(some[i * n_each : (i + 1) * n_each], shard=i) for i in range(5)]
     forward, backward = (Summary.from_bytes(parts[i].to_bytes()) for i in (0, 4))
     for i in range(1, 5):
         forward.merge(parts[i])

@@ -121,7 +121,8 @@ class Surroundings:
     @classmethod
     def of(cls, nodes: Nodes) -> Self:
         """A typical location among nodes, none of which counts yet."""
-        some = nodes[:: 1 + len(nodes) // N_TYPICAL]
+        step = 1 + len(nodes) // N_TYPICAL
+        some = nodes[::step] if step > 1 else nodes
         return cls(_median(some.gravity_centers.astype(np.float64)))
 
     def survey(self, leaf: Nodes) -> Survey:

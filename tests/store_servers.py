@@ -15,7 +15,7 @@ def s3_server(patch):
     import boto3
     from moto.server import ThreadedMotoServer
 
-    from probi import _files
+    from probi import _stores
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
@@ -29,13 +29,13 @@ def s3_server(patch):
     }.items():  # fmt: skip
         patch.setenv(name, value)
     patch.delenv("AWS_PROFILE", raising=False)
-    _files._native_store.cache_clear()
+    _stores._native_store.cache_clear()
     boto3.client("s3", endpoint_url=address).create_bucket(Bucket="bucket")
     try:
         yield address
     finally:
         server.stop()
-        _files._native_store.cache_clear()
+        _stores._native_store.cache_clear()
 
 
 class _Ranges(http.server.SimpleHTTPRequestHandler):

@@ -16,8 +16,9 @@ from store_servers import SECRET, s3_server, web_server
 from table_files import columns_of, options_of, read_nodes, some_nodes, tiny, write
 
 import probi as pb
-from probi import _files
-from probi._files import StorePath, as_path, without_secrets
+from probi import _files, _stores
+from probi._files import as_path
+from probi._stores import StorePath, without_secrets
 from probi.cli import steps
 from probi.errors import InputError
 from probi.io.formats.base import find_sources
@@ -71,7 +72,7 @@ def test_a_file_in_an_archive_of_a_store_keeps_its_url():
 
 def test_errors_of_other_libraries_that_quote_a_part_of_a_url():
     path = as_path("s3://AKIAKEY:a SECRET/b@bucket/x.csv?region=eu&k=SECRET%2FTOO")
-    with pytest.raises(OSError, match=r"x\.csv: Cannot parse") as caught, _files._naming_errors(path):
+    with pytest.raises(OSError, match=r"x\.csv: Cannot parse") as caught, _stores._naming_errors(path):
         raise ValueError(
             "Cannot parse '//AKIAKEY:a SECRET' or SECRET/TOO or SECRET%2FTOO or s3://AKIAKEY:a SECRET/b@bucket/x"
         )

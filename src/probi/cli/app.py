@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin,
 import typer
 
 from probi import __version__
-from probi._files import as_path, without_secrets
+from probi._files import as_path
+from probi._stores import without_secrets
 from probi.cli.console import Console, printable
 from probi.engines import NAMES, PART_BYTES
 from probi.errors import InputError, ProbiError, StoppedError

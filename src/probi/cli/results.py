@@ -8,8 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from probi._files import AnyPath, without_secrets
+from probi._files import AnyPath
 from probi._notes import counted, peak_megabytes, rounded, versions
+from probi._stores import without_secrets
 from probi.cli.console import Console, print_json, print_table
 from probi.io.node_assembler import Counts, by_kind
 from probi.io.passes import Tally

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from probi._files import AnyPath, as_path, file_key, locked_file, locked_folder, without_secrets
+from probi._files import AnyPath, as_path, file_key, locked_file, locked_folder
 from probi._notes import counted
+from probi._stores import without_secrets
 from probi.cli.app import allow_import
 from probi.cli.console import Console, Interrupts
 from probi.errors import InputError, StoppedError

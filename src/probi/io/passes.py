@@ -18,9 +18,10 @@ from typing import Any, NamedTuple, Self, TextIO
 import numpy as np
 import pyarrow as pa
 
-from probi._files import AnyPath, StorePath
+from probi._files import AnyPath
 from probi._notes import name_of
 from probi._parallel import StoppedWaitingError
+from probi._stores import StorePath
 from probi._types import Array
 from probi.errors import InputError, StoppedError
 from probi.io.node_assembler import Batch, Counts, Part, Position, check_left_out

@@ -15,7 +15,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import pyarrow as pa
 
-from probi._files import AnyPath, StorePath, as_path, file_key, is_pattern, paths_matching, without_secrets
+from probi._files import AnyPath, as_path, file_key, is_pattern, paths_matching
+from probi._stores import StorePath, without_secrets
 from probi.errors import InputError, ProbiError
 from probi.io.formats import FORMATS
 from probi.io.rows import Rows

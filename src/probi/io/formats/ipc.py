@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from probi._files import StorePath
+from probi._stores import StorePath
 from probi.errors import InputError
 from probi.io.formats.base import Format, OpenOptions, Source, TableFile, standard_input
 from probi.summary.claims import block_places, exceeds, message_claims

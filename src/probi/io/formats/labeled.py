@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from probi._files import StorePath
+from probi._stores import StorePath
 from probi._types import Array
 from probi.errors import InputError, MissingExtraError
 from probi.inputs.dimensions import listed

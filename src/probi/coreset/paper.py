@@ -156,6 +156,8 @@ def reduce(parts: Sequence[Nodes], size: int, n_clusters: int, rng: np.random.Ge
         nodes = nodes.take(used)
     if len(used) == 0:
         return nodes
+    if len(parts) == 1:  # the caller's nodes, which others use at the same time: these medians are drawn for this call
+        nodes = Nodes._trusted(**nodes._parts())
     medians, spreads = nodes.statistic(PAPER_MEDIANS, lambda: _medians(nodes, rng))
     labels, distances = _nearest_centers(medians, nodes.mass, n_clusters, rng)
     bucket_of, n_buckets = buckets(labels, distances, spreads, nodes.mass)

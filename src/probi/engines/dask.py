@@ -540,9 +540,9 @@ class DaskPROBI(KMedianBase):
             if isinstance(X, db.Bag):
                 return collection.map(memberships, centers)
             chunks = (tuple(n // size for n in collection.chunks[0]), (len(centers),))
-            if collection.ndim == 3:
-                return collection.map_blocks(_memberships, centers, size, chunks=chunks, drop_axis=2, dtype=np.float64)
-            return collection.map_blocks(_memberships, centers, size, chunks=chunks, dtype=np.float64)
+            return collection.map_blocks(
+                _memberships, centers, size, chunks=chunks, drop_axis=list(range(2, collection.ndim)), dtype=np.float64
+            )
 
 
 # -- the command line -------------------------------------------------------------------------------------------------

@@ -210,6 +210,7 @@ def summary(data: bytes, rng: random.Random) -> bytes:
     if rng.random() < 0.3:
         return signed(forged(data, rng))
     table = pa.ipc.open_file(pa.py_buffer(data)).read_all()
+    table.validate(full=True)  # to write a forged one may abort
     metadata = dict(table.schema.metadata)
     if rng.random() < 0.6:
         for _ in range(rng.choice([1, 1, 2, 5])):

@@ -272,6 +272,8 @@ def test_a_lock_that_another_thread_holds_does_not_stop_a_forked_child():
         ({"n_clusters": True}, "n_clusters is True"),
         ({"n_clusters": "2"}, "n_clusters is '2'"),
         ({"n_clusters": None}, "n_clusters is None"),
+        ({"n_clusters": 10**400, "size": None}, "n_clusters must be at most 1,099,511,627,776: no memory holds more"),
+        ({"size": 2**40 + 1}, "size must be at most"),
         ({"size": 7}, "A size of 7 is too small for 2 clusters: give at least 8"),
         ({"size": 0}, "size is 0"),
         ({"size": 8.0}, "size is 8.0"),

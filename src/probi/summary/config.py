@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 # Nodes in the audit sample. The standard error of a cost on Covertype is then 1.7 % of it (2,000: 1.9 %).
 AUDIT_SIZE = 2500
 
+# Of the parameters that count something: sums and products of them fit in 64 bits.
+LARGEST_COUNT = 1 << 40
+
 
 def option_field(default: Any, help: str, **more: Any) -> Any:
     """A field of a dataclass that is an option of the command line: its help, and how typer shows and limits it."""
@@ -78,6 +81,9 @@ class SummaryConfig:
             value = getattr(self, name) or getattr(coresets, name)
             check_count(name, value, least=least)
             object.__setattr__(self, name, int(value))
+        for name, value in self.shared.items():
+            if isinstance(value, int) and value > LARGEST_COUNT:
+                raise InputError(f"{name} must be at most {LARGEST_COUNT:,}: no memory holds more.")
 
     @classmethod
     def taken_from(cls, n_clusters: Any, options: dict[str, Any]) -> SummaryConfig:

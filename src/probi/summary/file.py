@@ -305,6 +305,9 @@ def _state(table: pa.Table, shared: dict[str, Any], entry: dict[str, Any]) -> St
     first = entry["streams"][0]["key"]
     config = SummaryConfig(**shared, seed=first["seed"], shard=first["number"])
     streams = [_stream(config, **stream) for stream in entry["streams"]]
+    n_features = {table["points"].type.value_type.list_size} if "points" in table.column_names else set()
+    n_located = {len(stream.surroundings.location) for stream in streams if stream.surroundings is not None}
+    _require(not n_located or n_located == n_features, "its surroundings have other features than its nodes")
     limit = config.audit_size
     audit, start = AuditSample(limit=limit), 0
     for s, level, n_nodes in entry["parts"]:

@@ -8,9 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
+import numpy as np
 import pytest
+from numba.core.caching import NullCache
+from numpy.testing import assert_array_equal
 
 import probi
+from probi._kernels import _dispatcher, geometry
 
 pytestmark = pytest.mark.process
 
@@ -22,17 +27,6 @@ import probi
 from probi._kernels import pull
 nodes = probi.Nodes([[0.0], [2.0], [5.0]], [0.5, 0.5, 1.0], [0, 2, 3])
 print(json.dumps([nodes.variances.tolist(), sum(pull.node_moments.dispatcher.stats.cache_misses.values())]))
-"""
-
-# Bits of an answer that most kernels have a part in: the problem is no small one.
-FIT = """
-import numpy as np
-import probi.objective
-points = np.random.default_rng(0).normal(size=(9000, 3))
-nodes = probi.Nodes.from_groups(points, 30)  # sums so long that compilers can round them in different ways
-result = probi.solve(nodes, 3, random_state=0)
-distances = probi.objective.two_nearest(nodes, result.centers).distances
-print(result.centers.tobytes().hex(), result.cost.hex(), result.lower_bound.hex(), distances.tobytes().hex())
 """
 
 
@@ -92,9 +86,44 @@ def test_a_small_problem_needs_one_kernel(tmp_path):
     assert [path.name.split("-")[0] for path in tmp_path.rglob("*.nbi")] == ["geometry.expected_distances"]
 
 
-def test_bits_do_not_depend_on_who_compiled(tmp_path, capsys):
-    exec(FIT, {})  # loaded; one process compiled, of the tests or tools/compile_kernels.py
-    assert output(start(FIT, tmp_path, ahead="1")) == capsys.readouterr().out  # two processes compiled
+def test_a_kernel_has_its_own_copy_of_what_it_calls():
+    """Else it would run the copy of the kernel that its process compiled first: its bits would depend on the cache."""
+    rng = np.random.default_rng(0)
+    nodes = probi.Nodes.from_groups(rng.normal(size=(900, 3)), 30)  # sums so long that compilers can round them anyhow
+    compiled = _dispatcher.make_dispatcher(geometry.distances_of_pairs.__wrapped__)
+    compiled._cache = NullCache()
+    centers, found = rng.normal(size=(len(nodes), 3)), np.zeros((2, len(nodes)))
+    for kernel, out in zip((compiled, geometry.distances_of_pairs), found, strict=True):
+        kernel(nodes.points, nodes.probabilities, nodes.offsets, centers, out, 0, len(nodes))
+    assert_array_equal(*found)
+    (overload,) = compiled.overloads.values()
+    text = overload.library.get_llvm_str()
+    assert re.search(r"define internal .*expected_distance", text)
+    assert "linkonce_odr" not in text
+
+
+def test_a_second_process_compiles_what_is_needed_later(monkeypatch):
+    started = []
+
+    class Process:
+        def __init__(self, command, env, **_):
+            started.append((command, env[_dispatcher.VARIABLE]))
+
+        def wait(self):
+            pass
+
+    monkeypatch.setattr(_dispatcher, "_is_announced", True)
+    monkeypatch.setattr(_dispatcher, "_is_started", False)
+    monkeypatch.setattr(_dispatcher, "_may_start", lambda: True)
+    monkeypatch.setattr(subprocess, "Popen", Process)
+    signature = (numba.float64[:, ::1], numba.float64[::1])
+    _dispatcher._begin_first_run(_dispatcher.BASIC[0], signature)
+    assert not started
+    for _ in range(2):
+        _dispatcher._begin_first_run("reassign", signature)
+    (((python, option, code), ahead),) = started
+    assert (python, option, ahead) == (sys.executable, "-c", "0")  # it starts no other
+    exec(code, {})  # here kernels are there, and it has nothing to compile
 
 
 def test_a_terminal_is_told_once_that_kernels_are_compiled(tmp_path):

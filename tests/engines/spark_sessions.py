@@ -1,4 +1,4 @@
-"""The Spark session of the tests: threads of one process, or two executors in processes of their own."""
+"""The Spark session of the tests: threads of one process, or an executor in a process of its own."""
 
 import atexit
 import contextlib
@@ -19,8 +19,8 @@ JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+IgnoreUnrecognizedVMOption
 EXECUTOR_MEGABYTES = 700
 
 THREADS = "local[2]"
-# Two executors of one core each.
-EXECUTORS = f"local-cluster[2,1,{EXECUTOR_MEGABYTES}]"
+# One executor of two cores: a second one takes as long to start as all tests of it together.
+EXECUTOR = f"local-cluster[1,2,{EXECUTOR_MEGABYTES}]"
 
 # Also of this folder, for spark_daemon.py.
 PATHS = os.pathsep.join([str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")])

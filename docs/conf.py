@@ -75,6 +75,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "capture_repr": ("_repr_html_", "__repr__"),
     "matplotlib_animations": False,
+    "parallel": 2,  # scripts take more than half of the time of the site
 }
 
 # -- look ---------------------------------------------------------------------------------------------------------

@@ -40,7 +40,8 @@ def draws(frame: Any, m: int = 20, *, random_state: Any = None, **options: Any) 
     random_state : None, int, Generator or RandomState, default=None
         The same seed gives the same copies.
     **options
-        Of scikit-learn's ``IterativeImputer``, such as ``max_iter`` or ``n_nearest_features``.
+        Of scikit-learn's ``IterativeImputer``, such as ``max_iter``. With ``n_nearest_features``, copies may be further
+        from the truth than column means: it selects features at random.
 
     Returns
     -------

@@ -128,7 +128,7 @@ def test_as_plain_values_and_back(length):
 
 @pytest.mark.parametrize(
     "length",
-    [0, -1, True, "1h", None, math.nan, math.inf, 2**70, np.timedelta64("NaT"), timedelta(0), np.timedelta64(-1, "s")],
+    [0, -1, True, "1h", None, math.nan, math.inf, 2**70, np.timedelta64("NaT", "s"), timedelta(0), np.timedelta64(-1, "s")],
 )
 def test_no_length(length):
     with pytest.raises(InputError, match="must be a positive number, a timedelta"):
@@ -146,7 +146,7 @@ def test_no_fixed_length(length):
     [
         (1, np.nan, "not finite"),
         (1, [0.0, np.inf], "not finite"),
-        (HOUR, np.datetime64("NaT"), "not finite"),
+        (HOUR, np.datetime64("NaT", "s"), "not finite"),
         (HOUR, 3, "times must be dates"),
         (1, np.datetime64("2020"), "times must be numbers"),
         (1, "noon", "numbers or dates"),

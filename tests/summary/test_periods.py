@@ -128,7 +128,19 @@ def test_as_plain_values_and_back(length):
 
 @pytest.mark.parametrize(
     "length",
-    [0, -1, True, "1h", None, math.nan, math.inf, 2**70, np.timedelta64("NaT", "s"), timedelta(0), np.timedelta64(-1, "s")],
+    [
+        0,
+        -1,
+        True,
+        "1h",
+        None,
+        math.nan,
+        math.inf,
+        2**70,
+        np.timedelta64("NaT", "s"),
+        timedelta(0),
+        np.timedelta64(-1, "s"),
+    ],
 )
 def test_no_length(length):
     with pytest.raises(InputError, match="must be a positive number, a timedelta"):

@@ -42,6 +42,18 @@ def test_the_recipe_needs_what_the_package_needs():
     assert f'python_min = "{PROJECT["requires-python"].removeprefix(">=")}"' in text
 
 
+def test_citation_and_changelog_have_the_version():
+    if "dev" in probi.__version__:
+        pytest.skip("no release")
+    stated = dict(
+        re.findall(r"^(version|date-released): (\S+)$", (ROOT / "CITATION.cff").read_text("utf-8"), re.MULTILINE)
+    )
+    newest = re.search(r"^## (\S+) \((\S+)\)$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    assert newest is not None
+    assert (stated["version"], stated["date-released"]) == newest.groups()
+    assert stated["version"] == probi.__version__
+
+
 def test_pages_listed_in_llms_txt_exist():
     text = (ROOT / "docs" / "llms.txt").read_text("utf-8")
     links = re.findall(r"\]\(([^)]+)\.html\)", text)

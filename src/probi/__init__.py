@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from probi.thinning import ThinningBounds
     from probi.worlds import Outcome, Stability, stability
 
-__version__ = "0.1.0.dev0"
+__version__ = "1.0.0"
 __all__ = [
     "PROBI",
     "Clusters",

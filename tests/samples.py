@@ -166,6 +166,7 @@ def check_frequencies(counts, chances):
 def interrupted_by(trace, call):
     """Whether a call ends because the trace function raises KeyboardInterrupt."""
     before = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # else Python 3.12 has no events of opcodes, also where trace asks for them
     sys.settrace(trace)
     try:
         call()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # Nodes in the audit sample. The standard error of a cost on Covertype is then 1.7 % of it (2,000: 1.9 %).
 AUDIT_SIZE = 2500
 
-# Of the parameters that count something: sums and products of them fit in 64 bits.
+# Of the parameters that count something: more than any memory holds, while a forged file may state any number.
 LARGEST_COUNT = 1 << 40
 
 

@@ -10,6 +10,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -60,17 +62,16 @@ def axe() -> str | None:
     return source.read_text("utf-8") if source.is_file() else None
 
 
-def severe_findings(browser: Any, source: str, path: Path, name: str) -> Iterator[str]:
-    """What axe says of a page in both schemes and widths, once per finding."""
-    seen = set()
-    for scheme, width in LOOKS:
+def severe_findings(browser: Any, source: str, pages: dict[str, Path], look: tuple[str, int]) -> Iterator[str]:
+    """What axe says of pages in a scheme and a width."""
+    scheme, width = look
+    for name, path in pages.items():
         browser.open(path, width, scheme)
         browser.run(AT_REST)
         browser.run(source)
         for finding in browser.run(JUDGE):
-            where = f"{finding['id']}: {', '.join(finding['nodes'][:3])}"
-            if finding["impact"] in SEVERE and where not in seen:
-                seen.add(where)
+            if finding["impact"] in SEVERE:
+                where = f"{finding['id']}: {', '.join(finding['nodes'][:3])}"
                 yield f"{name} ({scheme}, {width} pixels): {finding['impact']}: {finding['help']}: {where}"
 
 
@@ -91,16 +92,30 @@ def main() -> int:
         print(f"not looked at in a browser: no {'axe-core from npm' if browsers.CHROMIUM else 'Chromium'}")
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        browser = browsers.Browser(Path(folder) / "profile")
-        try:
-            browser.start()
-            found = list(failed_searches(browser, site))
-            for name, path in ({name: site / name for name in PAGES} | reports(Path(folder))).items():
-                found += severe_findings(browser, source, path, name)
-        finally:
-            browser.close()
+        pages = {name: site / name for name in PAGES} | reports(Path(folder))
+
+        def look_at(look: tuple[str, int]) -> list[str]:
+            with started(Path(folder) / look[0]) as browser:
+                return list(severe_findings(browser, source, pages, look))
+
+        with ThreadPoolExecutor() as pool:
+            judged = pool.map(look_at, LOOKS)  # each in a browser of its own, side by side
+            with started(Path(folder) / "search") as browser:
+                found = list(failed_searches(browser, site))
+            found += [finding for findings in judged for finding in findings]
     print(*found, sep="\n", end="\n" if found else "")
     return bool(found)
+
+
+@contextmanager
+def started(folder: Path) -> Iterator[Any]:
+    """A browser that keeps its files in a folder."""
+    browser = browsers.Browser(folder)
+    try:
+        browser.start()
+        yield browser
+    finally:
+        browser.close()
 
 
 def reports(folder: Path) -> dict[str, Path]:

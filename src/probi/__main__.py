@@ -8,7 +8,7 @@ from contextlib import suppress
 
 # With Python's default of 700 new objects between two collections, looking for garbage in freshly loaded modules takes
 # a tenth of the time of a short command.
-COLLECT_AFTER = 50_000
+COLLECT_AFTER = 200_000
 
 
 def main() -> None:

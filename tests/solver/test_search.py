@@ -11,6 +11,7 @@ from strategies import build, points, weighted_nodes_and_centers
 
 from probi import Nodes, assign, expected_cost, expected_distances, objective, solve
 from probi.objective import Assignment
+from probi.solver import problem as problems
 from probi.solver import search
 from probi.solver.lloyd import Lloyd, one_round
 from probi.solver.options import silent
@@ -290,6 +291,63 @@ def test_centers_get_all_features_back():
     assert_allclose(wide, means, atol=0.2)
     assert_allclose(wide[:, [0, 2, 3]], means[:, [0, 2, 3]], atol=3e-4)
     assert_allclose(solve(some, 4, random_state=0).cost, expected_cost(some, wide), rtol=1e-3)
+
+
+def wide_nodes(kind):
+    """Nodes with many more features than there are nodes, in a few groups."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3, 90))[np.arange(20) % 3] + 0.3 * rng.normal(size=(20, 90))
+    if kind == "uncertain":
+        return Nodes.from_dense(X[:, None] + 0.2 * rng.normal(size=(20, 4, 90)), weights=rng.uniform(size=20))
+    scaled = {"tiny": 1e-140 * X, "huge": 1e140 * X, "far": 1e6 + X, "float32": X.astype(np.float32)}
+    return Nodes.from_points(scaled.get(kind, X))
+
+
+WIDE = pytest.mark.parametrize("kind", ["certain", "uncertain", "tiny", "huge", "far", "float32"])
+
+
+@WIDE
+def test_few_nodes_are_as_far_apart_in_the_space_that_they_span(kind):
+    problem = Problem.of(wide_nodes(kind)).lifted()
+    narrow, back = problem.in_span()
+    assert narrow.n_free == 19
+    assert_allclose(
+        back(narrow.medians), problem.medians.astype(float), rtol=1e-9, atol=1e-12 * problem.nodes.magnitude
+    )
+    centers = np.pad(narrow.medians[:5, :19], [(0, 0), (0, narrow.nodes.n_features - 19)])
+    there, here = (expected_distances(*pair) for pair in ((narrow.nodes, centers), (problem.nodes, back(centers))))
+    assert_allclose(there, here, rtol=1e-6, atol=1e-9 * here.max())
+
+
+@WIDE
+def test_few_nodes_have_the_clusters_that_a_search_in_all_features_finds(kind, monkeypatch):
+    nodes = wide_nodes(kind)
+    narrow = solve(nodes, 3, random_state=0)
+    monkeypatch.setattr(problems, "MAX_SPANNING", 0)
+    wide = solve(nodes, 3, random_state=0)
+    assert_array_equal(narrow.labels, wide.labels)
+    assert_allclose(narrow.cost, wide.cost, rtol=1e-4)
+
+
+def test_what_rounding_would_blur_is_searched_in_all_features():
+    """Two groups far apart in one feature, with structure in the others that is lost in coordinates across both."""
+    rng = np.random.default_rng(0)
+    X = 1e-6 * rng.normal(size=(4, 90))[np.arange(20) % 4]
+    X[:, 0] += 1e9 * (np.arange(20) % 4 // 2)
+    problem = Problem.of(Nodes.from_points(X))
+    assert problem.in_span()[0] is problem  # equal nodes, too
+    assert_allclose(solve(X, 4, random_state=0).cost, 0.0, atol=1e-9)
+    X += 1e-9 * rng.normal(size=X.shape)
+    problem = Problem.of(Nodes.from_points(X))
+    assert problem.in_span()[0] is problem
+    assert_array_equal(np.unique(solve(X, 4, random_state=0).labels[:4]), np.arange(4))
+
+
+@pytest.mark.parametrize("X", [np.ones((1, 90)), np.ones((5, 90)), 1e-140 + 1e-155 * np.eye(5, 90)])
+def test_nodes_that_span_nothing_or_hardly_anything(X):
+    problem = Problem.of(Nodes.from_points(X))
+    assert problem.in_span()[0] is problem
+    assert solve(X, 1, random_state=0).cost <= 1e-154
 
 
 def test_a_sample_has_the_mass_of_all_and_every_far_node():

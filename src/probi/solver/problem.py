@@ -1,6 +1,7 @@
 """The problem to solve: nodes, their samples and approximations, and steps of their centers."""
 
 import bisect
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
@@ -14,7 +15,7 @@ from probi._types import Array, Floats, Integers, Labels, Mask
 from probi.errors import InputError
 from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import Nodes
-from probi.validation import frozen
+from probi.validation import SMALLEST, frozen
 
 ALL_ZERO = "All weights are zero: nothing counts, so there is nothing to solve."
 
@@ -24,6 +25,11 @@ MINOR = 1e-3
 # Lengths whose squares, and those of far smaller differences, fit into float32; and the share of the cost by which
 # rounding to float32 may change it at most. With fewer nodes, a single one that lies on its center counts.
 SHORTEST, LONGEST, ROUNDING, MIN_ROUNDED = 1e-12, 1e12, 1e-4, 500
+
+# So many nodes at most, and so many times as many features at least: then the search looks only at the space that the
+# nodes span. Not if a node's distance from what others span is smaller than this share of its distance from one of
+# them: rounding would blur it.
+MAX_SPANNING, WIDE, MIN_RISE = 128, 4, 1e-6
 
 # Quotients by smaller sums may overflow.
 TINY = 1e-290
@@ -78,6 +84,33 @@ class Problem:
         ground = points.copy()
         ground[:, -1] = 0.0
         return Problem(Nodes.from_points(points, self.nodes.mass), frozen(ground), self.spreads, self.n_free)
+
+    def in_span(self) -> "tuple[Problem, Callable[[Floats], Floats]]":
+        """The same problem of a few nodes with many features in the space that their medians span.
+
+        And a function from centers there to centers here. Distances are the same, but for rounding, and n nodes span
+        at most n - 1 dimensions. Other problems stay as they are.
+        """
+        n_nodes = len(self.nodes)
+        if not 2 <= n_nodes <= MAX_SPANNING or WIDE * n_nodes > self.n_free:
+            return self, lambda centers: centers
+        base = self.medians[0, : self.n_free].astype(np.float64)
+        rows = self.medians[1:, : self.n_free] - base
+        is_tiny = np.abs(rows).max() < SMALLEST  # squares would vanish
+        axes, coordinates = _axes(rows)
+        if axes is None or is_tiny:
+            return self, lambda centers: centers
+        points = np.zeros((n_nodes, len(axes) + self.nodes.n_features - self.n_free))
+        points[1:, : len(axes)] = coordinates
+        points[:, len(axes) :] = self.nodes.points[:, self.n_free :]
+
+        def back(centers: Floats) -> Floats:
+            out = np.zeros((len(centers), self.nodes.n_features))
+            # Not by matmul, whose bits depend on the number of threads.
+            out[:, : self.n_free] = base + np.einsum("kr,rf->kf", centers[:, : len(axes)], axes)
+            return out
+
+        return self._on_ground(points, self.spreads, len(axes)), back
 
     def sample(self, size: int, labels: Labels, nearest: Floats, uniform: float) -> tuple[Integers, Floats]:
         """Choose certain nodes by their shares of the mass around rough centers and of the cost; and their new masses.
@@ -208,6 +241,23 @@ class Problem:
             worst = np.argsort(-excess, kind="stable")[: len(empty)]
             worst = worst[excess[worst] > 0.0]
             centers[empty[: len(worst)]] = self.medians[worst]
+
+
+def _axes(rows: Floats) -> tuple[Floats | None, Floats]:
+    """Axes of length 1, at right angles to each other, and rows in these coordinates; None if that is not precise.
+
+    By the modified method of Gram and Schmidt. ``rows`` are used up.
+    """
+    coordinates = np.zeros((len(rows), len(rows)))
+    lengths = np.sqrt(np.einsum("nf,nf->n", rows, rows))
+    for i, axis in enumerate(rows):
+        coordinates[i, i] = rise = np.sqrt(np.einsum("f,f->", axis, axis))
+        if not rise > MIN_RISE * lengths[i]:
+            return None, coordinates
+        axis /= rise
+        coordinates[i + 1 :, i] = np.einsum("nf,f->n", rows[i + 1 :], axis)
+        rows[i + 1 :] -= coordinates[i + 1 :, i, None] * axis
+    return rows, coordinates
 
 
 def weiszfeld_moves(sums: Floats, relaxation: float = 1.0) -> Floats:

@@ -260,7 +260,8 @@ def _sort_by_mass(nodes: Nodes, centers: Floats, assignment: Assignment) -> Floa
     """
     for _ in range(len(centers)):
         mass = _sums(assignment.labels, nodes.mass, len(centers))
-        order = np.lexsort((*centers.T[::-1], -mass))
+        # Each key takes a pass: coordinates are compared only where masses are equal.
+        order = np.lexsort((*(centers.T[::-1] if len(np.unique(mass)) < len(mass) else ()), -mass))
         if (order == np.arange(len(order))).all():
             break
         centers = np.ascontiguousarray(centers[order])

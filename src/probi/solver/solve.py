@@ -302,9 +302,10 @@ def _solve(nodes: Nodes, parameters: Start, effort: Effort, rng: np.random.Gener
     if init is not None:
         best = refine(problem, init, max_iter, tol, on_round)
     else:
-        lifted = problem.lifted()
+        lifted, back = problem.lifted().in_span()
         search = _search_locally if n_clusters >= MANY and not is_small(lifted, n_clusters) else _search
         best, others = search(lifted, parameters, effort, rng, progress)
+        best, others = best._replace(centers=back(best.centers)), [back(centers) for centers in others]
         if not nodes.is_certain or best.n_rounds == 0:
             centers = [best.centers, *others]
             best = best_on_nodes(problem, centers[: None if _is_tiny(nodes) else 1], max_iter, tol, on_round)

@@ -249,6 +249,8 @@ class NodeLayout:
                 offsets[1:][target] = np.diff(parts[number].offsets)[index]
             offsets = frozen(np.cumsum(offsets))
             copies_of_rows = _CopiesOfRows([part.offsets for part in parts], offsets, copies)
+            if offsets[-1] <= ROWS_AT_ONCE:
+                copies_of_rows = list(copies_of_rows)  # made once for all arrays
         return cls._made_of(
             parts, partial(_gather, copies, ends[-1]),
             partial(_gather, copies_of_rows, ends[-1] if offsets is None else offsets[-1]), offsets, ids,

@@ -37,6 +37,9 @@ SMALLEST_SIZE = 1e-300
 # Keys stay above 0 however often the weights are multiplied.
 SMALLEST_KEY = 1e-307
 
+# Samples with no more realizations are joined in a third of the time by copying them twice.
+MAX_COPIED_TWICE = 1 << 14
+
 
 def typical_locations(points: Floats, n: int) -> Floats:
     """The median of each coordinate, then n - 1 points far from it and from each other.
@@ -302,22 +305,20 @@ class AuditSample:
         """Sample of the data of all of them, with the smallest of their limits."""
         limit = min(sample.limit for sample in (self, *others))
         parts = [sample for sample in (self, *others) if sample.nodes is not None]
-        if not parts:
-            return replace(self, limit=limit)
+        if len(parts) <= 1 and all(len(sample) <= limit + 1 for sample in parts):
+            return replace(*parts or [self], limit=limit)
         keys, sizes = (np.concatenate([getattr(sample, name) for sample in parts]) for name in ("keys", "sizes"))
         order = np.argsort(keys, kind="stable")[: limit + 1]
-        if len(parts) == 1 and len(order) == len(keys):
-            return replace(parts[0], limit=limit)
+        nodes = [measured(sample.nodes) for sample in parts if sample.nodes is not None]
+        if sum(some.n_realizations for some in nodes) <= MAX_COPIED_TWICE:
+            return AuditSample(Nodes.concat(nodes).take(order), keys[order], sizes[order], limit)
         ends = np.cumsum([len(sample) for sample in parts])
         of_part = np.searchsorted(ends, order, side="right")
         indices = [
             order[of_part == i] - (end - len(part)) for i, (end, part) in enumerate(zip(ends, parts, strict=True))
         ]
         places = [np.flatnonzero(of_part == i) for i in range(len(parts))]
-        nodes = Nodes._gathered(
-            [measured(sample.nodes) for sample in parts if sample.nodes is not None], indices, places
-        )
-        return AuditSample(nodes, keys[order], sizes[order], limit)
+        return AuditSample(Nodes._gathered(nodes, indices, places), keys[order], sizes[order], limit)
 
     def scaled(self, factor: float) -> "AuditSample":
         """Sample of the same data with all weights multiplied."""

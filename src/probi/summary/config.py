@@ -129,7 +129,7 @@ class SummaryConfig:
         """The same config for another part of the data."""
         return replace(self, shard=shard)
 
-    @property
+    @cached_property
     def shared(self) -> dict[str, Any]:
         """Parameters that summaries must share to be merged: all but seed and shard."""
         return {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.name not in ("seed", "shard")}

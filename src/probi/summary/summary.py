@@ -247,6 +247,7 @@ class Summary(Configured):
             states = [self._state, theirs._state]
             form, other_form = self._form, theirs._form
             if form is not None and other_form is not None and form != other_form:
+                self._check_features(other_form.n_features)
                 joined = form.joined(other_form)
                 forms = (form, other_form)
                 states = [s if f == joined else _convert_state(joined, *s) for s, f in zip(states, forms, strict=True)]
@@ -340,8 +341,6 @@ class Summary(Configured):
         for (name, mine), theirs in zip(self._config.shared.items(), other._config.shared.values(), strict=True):
             if mine != theirs:
                 raise InputError(f"Summaries with {name} {mine!r} and {theirs!r} cannot be merged: they must be equal.")
-        if other.n_features is not None:
-            self._check_features(other.n_features)
 
     # -- results ----------------------------------------------------------------------------------------------------
 

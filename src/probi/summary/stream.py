@@ -361,10 +361,18 @@ class Stream:
             self._buffered = measured(self.buffer.nodes())
         return self._buffered
 
-    def retained(self) -> Retained:
+    def parts(self) -> list[Nodes]:
         """Coresets of all levels and the nodes in the buffer: together a coreset of all nodes read."""
-        coresets = [coreset for level in reversed(self.levels) for coreset in level]
-        return Retained(coresets, self.buffered(), self.key.random(FINAL, self.n_nodes))
+        buffered = self.buffered()
+        return self._coresets() + ([] if buffered is None else [buffered])
+
+    def retained(self) -> Retained:
+        """The same, with random numbers for a final coreset."""
+        return Retained(self._coresets(), self.buffered(), self.key.random(FINAL, self.n_nodes))
+
+    def _coresets(self) -> list[Nodes]:
+        """Those of the highest level first."""
+        return [coreset for level in reversed(self.levels) for coreset in level]
 
     @property
     def n_retained(self) -> int:
@@ -489,7 +497,7 @@ def collapse(streams: Sequence[Stream]) -> Stream:
         block.totals = block.totals.plus(stream.all_totals())
         thinning = thinning.plus(stream.thinning)
     block.buffer = Buffer.of(None, thinning)
-    parts = [nodes for stream in streams for nodes in stream.retained().parts]
+    parts = [nodes for stream in streams for nodes in stream.parts()]
     if parts:
         level = config.coresets.block_level(max(len(stream.levels) for stream in streams))
         rng = key.random(COLLAPSE, n_nodes)
@@ -517,7 +525,7 @@ def with_buffers(streams: Sequence[Stream], audit: AuditSample) -> AuditSample:
 
 def all_retained(streams: Sequence[Stream]) -> Nodes:
     """All nodes kept by several streams: a union of coresets, or all nodes read while none was dropped."""
-    return concat_nonempty([nodes for stream in streams for nodes in stream.retained().parts])
+    return concat_nonempty([nodes for stream in streams for nodes in stream.parts()])
 
 
 def final_coreset(streams: Sequence[Stream]) -> Nodes:

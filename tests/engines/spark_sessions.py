@@ -15,6 +15,8 @@ import pytest
 # A Java that lives for a minute: the second compiler, and checking classes that Spark brings, would not earn what they
 # cost.
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+IgnoreUnrecognizedVMOptions -XX:-PrintWarnings -Xverify:none"
+# Nor would collecting garbage each time that its classes have grown.
+JAVA += " -XX:MetaspaceSize=256m -Xmn150m"
 
 EXECUTOR_MEGABYTES = 700
 
@@ -86,6 +88,8 @@ def session(master):
     started = builder.getOrCreate()
     started.sparkContext.setLogLevel("ERROR")
     assert started.sparkContext.master == master
+    # As Spark sets it for DataFrames: what it has RDDs do would need another process to fork from, which imports again.
+    started.sparkContext.environment["SPARK_SIMPLIFIED_TRACEBACK"] = "1"
     try:
         yield started
     finally:

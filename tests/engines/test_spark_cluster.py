@@ -155,7 +155,7 @@ def run_and_kill(executor, folder, notes):
             on_part=lambda *counts: told.append(counts),
         )  # fmt: skip
         # Some parts are done. Before them, partitions are read to find out what the columns are.
-        wait_until(lambda: job.done() or (told and told[-1][0] >= 2), "the job does not get on", 400)
+        wait_until(lambda: job.done() or (told and told[-1][0] >= 3), "the job does not get on", 400)
         killed = notes.read_text().split()[-1]
         os.kill(int(killed), signal.SIGKILL)
         points = job.result()

@@ -3,24 +3,36 @@
 import random
 import re
 import signal
-import subprocess
 import sys
 import time
 
 import psutil
 import pytest
 from commands import Ran, error_line, files_of
+from forked import Server
 from table_files import columns_of, some_nodes, write
 
 from probi import Summary
 
-# Small batches, slow enough to be killed between any two of them, or in the middle of a file; no report.
-DRIVER = """
-import pathlib, sys, time
-from probi.cli import app, console
+# What a whole run loads, and its kernels, on one thread: others would not be there after a fork. No report.
+PREPARATION = """
+import contextlib, io, sys
+from pathlib import Path
+from probi import _parallel
+from probi.cli import app
 app.block_unused_imports()
 from probi.cli import results
 results.write_run_report = lambda outcome, path: None
+path, *arguments = {arguments!r}
+Path(path).write_text("id,x,y\\n" + "".join(f"{{i // 2}},{{i % 7}},{{i % 3}}\\n" for i in range(400)))
+with _parallel.limited(1), contextlib.redirect_stdout(io.StringIO()):
+    assert app.run(arguments) == 0
+"""
+
+# Small batches, slow enough to be killed between any two of them, or in the middle of a file.
+DRIVER = """
+import pathlib, sys, time
+from probi.cli import app, console
 from probi.io.formats import base, csv_file
 csv_file.BLOCK = 2000
 base.MAX_ROWS = 100
@@ -47,15 +59,17 @@ def arguments(path, folder, checkpoint=True):
     return [
         "cluster", str(path), "-k", "3", "--size", "20", "--n-init", "1", "--layout", "long", "--on-bad", "skip",
         "-o", str(folder / "out"), *(["--checkpoint", str(folder / "run.probi")] if checkpoint else []),
-        "--checkpoint-every", "30",
+        "--checkpoint-every", "30", "--max-bad", "0.5",
     ]  # fmt: skip
 
 
-def start(arguments, pause=0.0, **options):
-    return subprocess.Popen(
-        [sys.executable, "-c", DRIVER, str(pause), *arguments],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options,
-    )  # fmt: skip
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+    """Return a function that starts a command."""
+    folder = tmp_path_factory.mktemp("first")
+    first = [str(folder / "x.csv"), *arguments(folder / "x.csv", folder), "-q"]
+    with Server(PREPARATION.format(arguments=first), DRIVER) as server:
+        yield lambda arguments, pause=0.0: server.start(pause, *arguments)
 
 
 def end(process):
@@ -88,18 +102,18 @@ def stamp(path):
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory):
+def data(start, tmp_path_factory):
     """A file, and what an uninterrupted run makes of it."""
     folder = tmp_path_factory.mktemp("whole")
-    columns = columns_of(some_nodes("long", n=1000), "long")
-    for row in range(7, len(columns["x0"]), 500):
+    columns = columns_of(some_nodes("long", n=600), "long")
+    for row in range(7, len(columns["x0"]), 25):
         columns["x0"][row] = float("inf")
     path = write(folder / "x.csv", columns)
     assert end(start(arguments(path, folder, checkpoint=False))).code == 0
     return path, files_of(folder / "out", "result.json")
 
 
-def test_kills_at_random_moments(data, tmp_path):
+def test_kills_at_random_moments(start, data, tmp_path):
     path, expected = data
     checkpoint = tmp_path / "run.probi"
     draw = random.Random(0)
@@ -118,7 +132,7 @@ def test_kills_at_random_moments(data, tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_one_interrupt_stops_after_the_batch(data, tmp_path, number):
+def test_one_interrupt_stops_after_the_batch(start, data, tmp_path, number):
     path, expected = data
     checkpoint = tmp_path / "run.probi"
     process = start(arguments(path, tmp_path), pause=0.05)
@@ -135,7 +149,7 @@ def test_one_interrupt_stops_after_the_batch(data, tmp_path, number):
     assert files_of(tmp_path / "out", "result.json") == expected
 
 
-def test_an_interrupt_without_a_checkpoint_says_so(data, tmp_path):
+def test_an_interrupt_without_a_checkpoint_says_so(start, data, tmp_path):
     path, _ = data
     process = start([*arguments(path, tmp_path, checkpoint=False), "-q"], pause=0.1)
     wait_for((tmp_path / "out" / "rejected.csv").exists)
@@ -144,7 +158,7 @@ def test_an_interrupt_without_a_checkpoint_says_so(data, tmp_path):
     assert said.endswith("Nothing was saved; with --checkpoint FILE the next run could resume here.")
 
 
-def test_a_second_interrupt_stops_at_once(data, tmp_path):
+def test_a_second_interrupt_stops_at_once(start, data, tmp_path):
     path, _ = data
     process = start([*arguments(path, tmp_path), "-q"], pause=30)
     wait_for((tmp_path / "out" / "rejected.csv").exists)
@@ -157,10 +171,10 @@ def test_a_second_interrupt_stops_at_once(data, tmp_path):
     assert said == f"Stopped. Rerun the same command to resume from {tmp_path / 'run.probi'}."
 
 
-def test_an_interrupt_while_a_pipe_says_nothing(tmp_path):
+def test_an_interrupt_while_a_pipe_says_nothing(start, tmp_path):
     """The reading thread waits for bytes that never come; Ctrl-C saves what came and ends the command all the same."""
     saved = tmp_path / "run.probi"
-    process = start(["cluster", "-", "-k", "2", "--checkpoint", str(saved)], stdin=subprocess.PIPE)
+    process = start(["cluster", "-", "-k", "2", "--checkpoint", saved])
     process.stdin.write("x,y\n" + "1,2\n3,5\n" * 6_000)  # more than a block, so that a part of it is parsed
     process.stdin.flush()
     try:
@@ -174,4 +188,4 @@ def test_an_interrupt_while_a_pipe_says_nothing(tmp_path):
         assert Summary.load(saved).n_nodes > 10_000
     finally:
         process.kill()
-        process.communicate()
+        end(process)

@@ -15,7 +15,9 @@ from numba.core.caching import NullCache
 from numpy.testing import assert_array_equal
 
 import probi
+from probi import _notes
 from probi._kernels import _dispatcher, geometry
+from probi.cli.console import Console
 
 pytestmark = pytest.mark.process
 
@@ -58,6 +60,7 @@ def test_a_change_in_what_a_kernel_calls_is_noticed(package, tmp_path):
     """And what only compiling needs is not imported to load."""
     code = f"{VARIANCES}\nprint('numba.np.linalg' in sys.modules)"
     assert output(start(code, tmp_path / "cache", package)).splitlines() == ["[[1.0, 0.0], 1]", "True"]
+    assert list((tmp_path / "cache").rglob("*node_moments*.nbc"))
     assert output(start(code, tmp_path / "cache", package)).splitlines() == ["[[1.0, 0.0], 0]", "False"]
     helper = package / "_kernels" / "geometry.py"  # not the file of the kernel
     text = helper.read_text("utf-8")
@@ -68,16 +71,20 @@ def test_a_change_in_what_a_kernel_calls_is_noticed(package, tmp_path):
 
 
 def test_processes_that_start_together_compile_a_kernel_once(tmp_path):
-    together = [start(VARIANCES, tmp_path) for _ in range(3)]
-    assert sorted(json.loads(output(process)) for process in together) == [[[1.0, 0.0], n] for n in (0, 0, 1)]
+    together = [start(VARIANCES, tmp_path) for _ in range(2)]
+    assert sorted(json.loads(output(process)) for process in together) == [[[1.0, 0.0], n] for n in (0, 1)]
     assert not list(tmp_path.rglob("*.lock"))
 
 
-def test_a_process_without_a_place_for_the_cache_compiles_for_itself(package, monkeypatch):
-    (package / "_kernels" / "__pycache__").touch()  # a file: where Numba would put it else
-    monkeypatch.setenv("HOME", "/proc/nowhere")
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    assert json.loads(output(start(VARIANCES, "/proc/nowhere", package))) == [[1.0, 0.0], 1]
+def test_a_process_without_a_place_for_the_cache_compiles_for_itself(package, tmp_path, monkeypatch):
+    """Numba looks in three places; a path below a regular file is no folder, not even for root."""
+    for file in (package / "_kernels" / "__pycache__", tmp_path / "file"):
+        file.touch()
+    nowhere = str(tmp_path / "file" / "below")
+    for name in ("HOME", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.setenv(name, nowhere)
+    code = f"{VARIANCES}\nprint(type(pull.node_moments.dispatcher._cache).__name__)"
+    assert output(start(code, nowhere, package)).splitlines() == ["[[1.0, 0.0], 1]", "NullCache"]
 
 
 def test_a_small_problem_needs_one_kernel(tmp_path):
@@ -143,8 +150,15 @@ def test_a_terminal_is_told_once_that_kernels_are_compiled(tmp_path):
         assert shown.count("\n") == 2 * said
 
 
-def test_a_notebook_is_told_and_who_wants_quiet_is_not(tmp_path):
+def test_a_notebook_is_told_and_who_wants_quiet_is_not(tmp_path, monkeypatch, capsys):
     in_notebook = "import sys; sys.modules['ipykernel'] = sys" + VARIANCES
-    _, errors = start(in_notebook, tmp_path / "a").communicate(timeout=300)
+    _, errors = start(in_notebook, tmp_path).communicate(timeout=300)
     assert re.fullmatch(r"probi: compiling kernels .*\nprobi: compiled in \d+ seconds\.\n", errors)
-    assert output(start(f"from probi.cli.console import Console; Console(quiet=True)\n{in_notebook}", tmp_path / "b"))
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    for quiet in (False, True):
+        monkeypatch.setattr(_notes, "quiet", False)
+        monkeypatch.setattr(_dispatcher, "_is_announced", False)
+        monkeypatch.setattr(_dispatcher, "_stopwatch", _dispatcher._Stopwatch())
+        Console(quiet=quiet)
+        _dispatcher._begin_first_run(_dispatcher.BASIC[0], (numba.float64[::1],))
+        assert ("compiling kernels" in capsys.readouterr().err) != quiet

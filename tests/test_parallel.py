@@ -3,7 +3,6 @@
 import _thread
 import os
 import queue
-import shutil
 import subprocess
 import sys
 import threading
@@ -409,9 +408,9 @@ def test_a_helper_may_fork():
 # -- in a process of its own --------------------------------------------------------------------------------------
 
 
-def run_python(code, source=SOURCE, **environment):
+def run_python(code):
     """What a script prints, run by a fresh interpreter with this probi."""
-    environment = os.environ | {"PYTHONPATH": str(source.parent)} | environment
+    environment = os.environ | {"PYTHONPATH": str(SOURCE.parent)}
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], env=environment, capture_output=True, text=True, timeout=300
     )
@@ -433,32 +432,6 @@ assert work() == 100
 atexit.register(lambda: print(work()))  # the pool takes no more work by then
 """
     assert run_python(code) == "100"
-
-
-# Numba looks for a folder in three places; a path below a regular file is no folder, not even for root.
-ONE_COMPUTATION = """
-import probi
-from probi._kernels import pull
-nodes = probi.Nodes([[0.0], [2.0], [5.0]], [0.5, 0.5, 1.0], [0, 2, 3])
-print(type(pull.node_moments.dispatcher._cache).__name__, nodes.variances.tolist())
-"""
-
-
-@pytest.mark.process
-def test_without_a_folder_for_the_cache_kernels_are_compiled_all_the_same(tmp_path):
-    package, a_file = tmp_path / "src" / "probi", tmp_path / "file"
-    shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
-    a_file.write_text("")
-    (package / "_kernels" / "__pycache__").write_text("")
-    nowhere = str(a_file / "below")
-    no_folder = {"NUMBA_CACHE_DIR": nowhere, "HOME": nowhere, "XDG_CACHE_HOME": nowhere, "LOCALAPPDATA": nowhere}
-    assert run_python(ONE_COMPUTATION, package, **no_folder) == "NullCache [1.0, 0.0]"
-
-
-@pytest.mark.process
-def test_with_a_folder_for_the_cache_kernels_are_kept_there(tmp_path):
-    assert run_python(ONE_COMPUTATION, NUMBA_CACHE_DIR=str(tmp_path)) == "KernelCache [1.0, 0.0]"
-    assert list(tmp_path.rglob("*node_moments*.nbc"))
 
 
 # -- tasks that depend on each other ------------------------------------------------------------------------------

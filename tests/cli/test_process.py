@@ -147,16 +147,6 @@ def test_standard_output_on_a_full_disk(path):
     assert ended.stderr.decode() == "probi: standard output: No space left on device.\n"
 
 
-@pytest.mark.process
-def test_commands_start_without_matplotlib_and_scikit_learn(path):
-    program = (
-        "import sys; from probi.cli import app; code = app.main(); "
-        "print(sorted({'matplotlib', 'sklearn', 'jinja2'} & set(sys.modules)), file=sys.stderr); sys.exit(code)"
-    )
-    ran = python(program, "cluster", path, "-k", "2", "--n-init", "1", "-q")
-    assert (ran.code, ran.err) == (0, "[]\n")
-
-
 # -- the demo ---------------------------------------------------------------------------------------------------------
 
 

@@ -75,6 +75,11 @@ def digest(summary):
     return hashlib.sha256(summary.to_bytes()).hexdigest()
 
 
+def test_the_module_needs_no_import_of_its_own(monkeypatch):
+    monkeypatch.delattr(probi.engines, "dask")
+    assert probi.engines.dask is on_dask
+
+
 # -- sources ----------------------------------------------------------------------------------------------------------
 
 

@@ -156,7 +156,7 @@ def test_labels_of_arrays_and_bags_are_lazy():
     assert labels.shape == (12,)
     assert_array_equal(labels.compute(), expected)
     bag = db.from_sequence([Nodes.from_groups(points, 5)] * 2, npartitions=2)
-    for found in on_dask.assign(bag, centers).compute():
+    for found in on_dask.assign(bag, centers).compute():  # by Dask's default in processes, which take seconds to start
         assert_array_equal(found, expected)
 
 
@@ -268,7 +268,7 @@ def test_outliers_have_no_label_in_any_source():
     expected = np.where(np.arange(1000) < 20, -1, probi.assign(X, model.cluster_centers_))
     assert_array_equal(model.labels_.compute(), expected)
     bag = db.from_sequence([Nodes.from_dense(X[:300]), Nodes.from_dense(X[300:])], npartitions=2)
-    assert_array_equal(np.concatenate(model.predict(bag).compute()), expected)
+    assert_array_equal(np.concatenate(model.predict(bag).compute(scheduler="threads")), expected)
     rows = X.reshape(-1, 2)
     frame = dd.from_pandas(pd.DataFrame({"x": rows[:, 0], "y": rows[:, 1]}), npartitions=2)
     model.reading = {"layout": "groups", "group_size": 3}
@@ -281,7 +281,7 @@ def test_memberships_of_arrays_and_bags():
     expected = probi.memberships(X, model.cluster_centers_)
     assert_array_equal(model.predict_proba(da.from_array(X, chunks=(100, 3, 2))).compute(), expected)
     bag = db.from_sequence([Nodes.from_dense(X[:300]), Nodes.from_dense(X[300:])], npartitions=2)
-    assert_array_equal(np.concatenate(model.predict_proba(bag).compute()), expected)
+    assert_array_equal(np.concatenate(model.predict_proba(bag).compute(scheduler="threads")), expected)
     model.reading = {"group_size": 3}
     rows = da.from_array(X.reshape(-1, 2), chunks=(400, 2))
     assert_array_equal(model.predict_proba(rows).compute(), expected)

@@ -71,14 +71,10 @@ def assert_holds(summary, nodes, centers=CENTERS):
 # -- summaries --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("layout", ["groups", "long", "nested columns"])
-def test_no_layout_loses_or_tears_a_node(spark, layout):
-    plain = some_nodes(layout, n=40, ids="str")
-    columns, options = columns_of(plain, layout), options_of(layout)
-    if layout == "groups":
-        columns, options = ordered(columns), options | {"order": "place"}
-    summary = on_spark.summarize(frame_of(spark, columns), 3, **options)
-    assert_holds(summary, as_nodes(plain))
+def test_nested_columns_keep_their_nodes(spark):
+    plain = some_nodes("nested columns", n=40, ids="str")
+    frame = frame_of(spark, columns_of(plain, "nested columns"))
+    assert_holds(on_spark.summarize(frame, 3, **options_of("nested columns")), as_nodes(plain))
 
 
 def test_several_columns_can_name_a_node(spark):
@@ -95,8 +91,8 @@ def test_several_columns_can_name_a_node(spark):
     assert clusters == {(f"day {p.id % 3}", p.id // 3): label for p, label in zip(plain, labels, strict=True)}
 
 
-def test_rows_too_few_for_a_group_are_left_out(spark):
-    plain = some_nodes("groups", n=30)
+def test_no_group_is_torn_and_rows_too_few_for_one_are_left_out(spark):
+    plain = some_nodes("groups", n=40)
     columns = columns_of(plain, "groups")
     longer = ordered({name: [*values, 99.0, 99.0] for name, values in columns.items()})
     summary = on_spark.summarize(frame_of(spark, longer), 3, group_size=GROUP, order="place", n_partitions=5)
@@ -133,7 +129,7 @@ def test_the_order_of_rows_does_not_matter(spark):
 
 
 def test_partitions_may_be_empty_and_more_than_nodes(spark):
-    plain = some_nodes("long", n=5)
+    plain = some_nodes("long", n=5, ids="str")
     frame = frame_of(spark, columns_of(plain, "long"))
     assert_holds(on_spark.summarize(frame, 3, layout="long", n_partitions=8), as_nodes(plain))
     points = some_nodes("points", n=9)

@@ -298,19 +298,8 @@ def faulty(path):
 
 
 ARGUMENTS = [
-    "-k",
-    "3",
-    "--layout",
-    "long",
-    "--on-bad",
-    "skip",
-    "--size",
-    "20",
-    "--n-init",
-    "1",
-    "--checkpoint-every",
-    "30",
-]
+    "-k", "3", "--layout", "long", "--on-bad", "skip", "--size", "20", "--n-init", "1", "--checkpoint-every", "90",
+]  # fmt: skip
 
 
 @pytest.mark.stores

@@ -61,6 +61,8 @@ def ranges_of_equal_work(work: Any, at_most: int | None, at_least: int) -> list[
     n_ranges = max(1 + int(work[-1] // GRAIN), min(at_least, n_items // MIN_PIECE))
     if at_most is not None:
         n_ranges = min(n_ranges, at_most)
+    if n_ranges == 1:  # most often
+        return [(0, n_items)]
     bounds = np.searchsorted(work, work[-1] / n_ranges * np.arange(1, n_ranges))
     bounds = np.unique(np.concatenate([[0], bounds, [n_items]]))
     return list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))

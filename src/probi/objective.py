@@ -82,10 +82,10 @@ def expected_distances(nodes: Nodes | ArrayLike, centers: ArrayLike) -> Floats:
     nodes = as_nodes(nodes)
     centers = check_centers(centers, nodes.n_features)
     out = np.empty((len(nodes), len(centers)))
-    # The work per node grows with k, so ranges may be shorter than those of one pass over the data.
-    pieces = [
-        (a + s, a + e) for a, b in nodes.pieces() for s, e in _parallel.ranges(b - a, -(-(b - a) // len(centers)))
-    ]
+    pieces = nodes.pieces()
+    if nodes.points.size * len(centers) > _parallel.GRAIN:
+        # The work per node grows with k, so ranges may be shorter than those of one pass over the data.
+        pieces = [(a + s, a + e) for a, b in pieces for s, e in _parallel.ranges(b - a, -(-(b - a) // len(centers)))]
     _parallel.run(geometry.expected_distances, pieces, nodes.points, nodes.probabilities, nodes.offsets, centers, out)
     return out
 

@@ -163,8 +163,9 @@ def many(n, ks, d=4):
     nodes = Nodes.from_dense(X, ids=[f"a long id of the node {i}" for i in range(n)])
     rng = np.random.default_rng(0)
     clusters = [Clusters(*rng.uniform(1, 1e6, (3, k)), rng.integers(1, 9, k)) for k in ks]
+    one = solve(nodes[:9], 2, n_init=1, random_state=0)
     results = [
-        replace(solve(nodes[:9], 2, n_init=1, random_state=0), centers=X[:k, 0], clusters=sums, labels=None, cost=1e9)
+        replace(one, centers=X[:k, 0], clusters=sums, labels=None, cost=1e9)
         for k, sums in zip(ks, clusters, strict=True)
     ]
     return nodes, results

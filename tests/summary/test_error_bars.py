@@ -66,8 +66,8 @@ def in_groups_that_take_turns(rng):
 
 
 def before_many_others(rng):
-    """Far nodes in the first of 40 leaves, where they carry all of the distance and are few."""
-    nodes = Nodes.from_points(far_nodes(rng)[:8000])
+    """Far nodes in the first of 20 leaves, where they carry all of the distance and are few."""
+    nodes = Nodes.from_points(far_nodes(rng)[:4000])
     return nodes, np.zeros((1, 2))
 
 
@@ -142,7 +142,7 @@ def windowed(parts, seed):
 @pytest.mark.parametrize("way", [shards_of_many_scales, decayed, windowed])
 def test_they_hold_after_merging_fading_and_in_a_window(way):
     rng = np.random.default_rng(8)
-    parts = [Nodes.from_points(10.0**power * rng.standard_cauchy((4000, 2))) for power in (-4, -2, 0, 2, 4)]
+    parts = [Nodes.from_points(10.0**power * rng.standard_cauchy((2500, 2))) for power in (-4, -2, 0, 2, 4)]
     weights = 0.7 ** np.arange(5)[::-1] if way is decayed else np.ones(5)
     centers = rng.normal(size=(3, 2)) * [[1e-3], [1.0], [1e4]]
     truth = sum(weight * expected_cost(part, centers) for weight, part in zip(weights, parts, strict=True))

@@ -20,13 +20,15 @@ from samples import certain, summarized, uncertain
 from strategies import examples
 
 import probi
-from probi import InputError, Nodes, Summary, expected_cost, solve
+from probi import InputError, Nodes, Summary, Window, expected_cost, solve
 from probi.coreset.importance import ImportanceSampling
 from probi.summary import file
 from probi.summary.config import SummaryConfig
 from probi.summary.stream import ShardKey
 
 PRESETS = ["default", "paper"]
+# Nodes for three levels: a leaf has 64 of them, in the paper preset 16.
+FEW = {"default": 400, "paper": 120}
 CENTERS = np.array([[0.0, 0.0], [45.0, 40.0], [90.0, 80.0]])
 
 
@@ -50,10 +52,13 @@ def states():
         yield f"{preset} a leaf", lambda preset=preset: summarized(uncertain(64), preset=preset)
         yield (
             f"{preset} levels",
-            lambda preset=preset: summarized(uncertain(2300 if preset == "default" else 400), preset=preset),
+            lambda preset=preset: summarized(uncertain(2300 if preset == "default" else 200), preset=preset),
         )
-        yield f"{preset} certain", lambda preset=preset: summarized(certain(700), preset=preset)
-        yield f"{preset} float32", lambda preset=preset: summarized(uncertain(700, dtype=np.float32), preset=preset)
+        yield f"{preset} certain", lambda preset=preset: summarized(certain(FEW[preset]), preset=preset)
+        yield (
+            f"{preset} float32",
+            lambda preset=preset: summarized(uncertain(FEW[preset], dtype=np.float32), preset=preset),
+        )
         yield f"{preset} mixed", lambda preset=preset: mixed_summary(preset)
     yield "seed of 128 bits", lambda: summarized(certain(100), random_state=np.random.default_rng(0))
     yield "scaled", lambda: scaled(summarized(uncertain(700)), 1 / 3)
@@ -131,11 +136,12 @@ def test_bytes_may_come_as_a_view():
 
 @pytest.mark.slow
 @examples(12)
-@given(st.integers(0, 300), st.integers(15, 300), st.sampled_from(PRESETS), st.sampled_from([np.float32, np.float64]))
-def test_to_stop_and_go_on_from_bytes_is_to_go_on(n, step, preset, dtype):
-    some = uncertain(400, dtype=dtype)
+@given(st.floats(0, 0.8), st.floats(0.1, 0.8), st.sampled_from(PRESETS), st.sampled_from([np.float32, np.float64]))
+def test_to_stop_and_go_on_from_bytes_is_to_go_on(first, share, preset, dtype):
+    some = uncertain(FEW[preset], dtype=dtype)
+    n, step = int(first * len(some)), int(share * len(some))
     stopped = Summary(2, 8, preset, random_state=0)
-    for start, stop in ((0, n), *((start, min(start + step, 400)) for start in range(n, 400, step))):
+    for start, stop in ((0, n), *((start, start + step) for start in range(n, len(some), step))):
         stopped.update(some[start:stop])
         stopped = Summary.from_bytes(stopped.to_bytes())
     assert stopped.to_bytes() == summarized(some, preset=preset).to_bytes()
@@ -247,11 +253,22 @@ def test_a_summary_goes_on_as_it_began_whatever_the_program_would_choose_today(m
     assert again.to_bytes() == summary.to_bytes()
 
 
+def digest(step):
+    """Checksum of two summaries and of a window that reads ``step`` nodes at a time."""
+    nodes, times = uncertain(300), np.random.default_rng(0).uniform(0, 70, 300).cumsum() / 150
+    window = Window(10, 3, n_clusters=2, size=8, random_state=0)
+    for start in range(0, 300, step):
+        window.update(nodes[start : start + step], times[start : start + step])
+    assert window.n_nodes > 64
+    data = STATES["default mixed"]().to_bytes() + STATES["paper levels"]().to_bytes() + window.to_bytes()
+    return hashlib.sha256(data).hexdigest()
+
+
 SAME_IN_ANOTHER_PROCESS = """
-import hashlib, sys
+import sys
 sys.path.insert(0, {tests!r})
-from summary.test_files import STATES
-print(hashlib.sha256(STATES["default mixed"]().to_bytes() + STATES["paper levels"]().to_bytes()).hexdigest())
+from summary.test_files import digest
+print(digest(50))
 """
 
 
@@ -269,8 +286,7 @@ def test_two_processes_give_the_same_bytes(tmp_path):
         [sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
-    expected = STATES["default mixed"]().to_bytes() + STATES["paper levels"]().to_bytes()
-    assert done.stdout.strip() == hashlib.sha256(expected).hexdigest()
+    assert done.stdout.strip() == digest(300)
 
 
 # -- files ------------------------------------------------------------------------------------------------------------

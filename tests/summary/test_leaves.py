@@ -1,5 +1,6 @@
 """Where leaves end: by nodes or coordinates, whatever the batches and threads are."""
 
+import functools
 from itertools import pairwise
 
 import naive
@@ -65,14 +66,18 @@ def fed(some, cuts=(), n_jobs=1, **options):
     return summary
 
 
+@functools.cache
+def fed_at_once(kind):
+    whole = fed(kind(400))
+    assert whole._streams[0].leaf_number > 400 // 64
+    return whole.to_bytes()
+
+
 @pytest.mark.slow
 @examples(12)
-@given(st.lists(st.integers(0, 400), max_size=8), st.sampled_from([1, 2, 5]), st.booleans())
-def test_batches_and_threads_do_not_matter(cuts, n_jobs, plain):
-    some = certain(400) if plain else uncertain(400)
-    whole = fed(some)
-    assert whole._streams[0].leaf_number > 400 // 64
-    assert fed(some, cuts, n_jobs).to_bytes() == whole.to_bytes()
+@given(st.lists(st.integers(0, 400), max_size=8), st.sampled_from([1, 2, 5]), st.sampled_from([certain, uncertain]))
+def test_batches_and_threads_do_not_matter(cuts, n_jobs, kind):
+    assert fed(kind(400), cuts, n_jobs).to_bytes() == fed_at_once(kind)
 
 
 def test_thinned_nodes_count_by_what_is_left():
@@ -122,7 +127,7 @@ def test_from_the_third_level_on_there_is_one_coreset():
 
 @pytest.mark.slow
 def test_costs_are_as_near_with_short_leaves():
-    some = uncertain(400)
+    some = uncertain(260)  # four leaves and a few nodes, or 21 short leaves
     centers = np.array([[0.0, 0.0], [45.0, 40.0], [90.0, 80.0]])
     true = expected_cost(some, centers)
     coresets = [

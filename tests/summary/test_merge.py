@@ -18,12 +18,16 @@ PRESETS = ["default", "paper"]
 KINDS = {"certain": certain, "uncertain": uncertain}
 CENTERS = np.array([[0.0, 0.0], [45.0, 40.0], [90.0, 80.0]])
 
-# Nodes of 16 shards: some fill several leaves, some none, and one has read nothing.
-LENGTHS = [700, 8, 0, 63, 64, 65, 1, 300, 130, 5, 512, 40, 20, 100, 257, 9]
+# Nodes of 16 shards: some fill several leaves (of 64 nodes, the paper's of 16), some none, and one has read nothing.
+LENGTHS = {
+    "default": [700, 8, 0, 63, 64, 65, 1, 300, 130, 5, 512, 40, 20, 100, 257, 9],
+    "paper": [175, 8, 0, 15, 16, 17, 1, 75, 33, 5, 128, 10, 5, 25, 65, 9],
+}
 
 
-def shards(preset="default", kind=uncertain, lengths=LENGTHS, **options):
+def shards(preset="default", kind=uncertain, lengths=None, **options):
     """Summaries of parts of the data, and all of it."""
+    lengths = lengths or LENGTHS[preset]
     parts = [kind(n, seed=100 + number) for number, n in enumerate(lengths)]
     summaries = [copy.copy(shard(preset, kind, n, number, **options)) for number, n in enumerate(lengths)]
     return summaries, Nodes.concat([part for part in parts if len(part)])
@@ -136,7 +140,7 @@ def test_counters_are_sums(preset, n_parts):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_each", [30, 700])
+@pytest.mark.parametrize("n_each", [30, 500])
 def test_costs_are_as_near_to_the_truth_as_those_of_one_long_stream(n_each):
     deviations = []
     for number in range(4):
@@ -179,13 +183,14 @@ def test_a_merged_summary_is_solved_nearly_as_well_as_all_the_data():
 @pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_memory_does_not_grow_with_the_number_of_shards(preset):
-    parts, _ = shards(preset, certain, lengths=[40] * 64)
+    n_parts = {"default": 64, "paper": 16}[preset]
+    parts, _ = shards(preset, certain, lengths=[40] * n_parts)
     whole = copy.copy(parts[0])
     most = 0
     for part in parts[1:]:
         whole.merge(part)
         most = max(most, whole.n_retained)
-    assert whole.n_nodes == 64 * 40
+    assert whole.n_nodes == n_parts * 40
     assert len(whole._streams) == 1
     if preset == "default":
         assert whole.n_retained == 8
@@ -275,7 +280,7 @@ def test_a_block_of_empty_summaries_can_be_read_into(preset):
 @pytest.mark.parametrize("n_parts", [2, 8, 9, 16])
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_merged_summary_reads_on(preset, n_parts):
-    parts, more = shards(preset, lengths=LENGTHS[:n_parts])[0], uncertain(150, seed=9)
+    parts, more = shards(preset, lengths=LENGTHS[preset][:n_parts])[0], uncertain(150, seed=9)
     found = []
     for step in (1, 1000):
         whole = merged(parts)

@@ -20,6 +20,7 @@ PRESETS = ["default", "paper"]
 @pytest.mark.parametrize("n", [0, 5, 700])
 def test_it_says_the_same_as_before(n, preset, kind):
     options = {"epsilon": 0.5, "delta": 0.5, "size": None} if preset == "theory" else {}
+    n = min(n, 200) if preset == "paper" else n  # whose leaves are a quarter as long
     summary = summarized(kind(n), preset=preset, **options)
     before = summary.to_bytes()
     sealed = Summary.from_bytes(summary.sealed().to_bytes())
@@ -47,7 +48,7 @@ def test_nodes_that_are_kept_whole_are_reduced_too():
 @pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_it_reads_on_in_any_batches(preset):
-    first, more = uncertain(300), uncertain({"default": 1500, "paper": 400}[preset], seed=3)
+    first, more = uncertain(300), uncertain({"default": 1000, "paper": 200}[preset], seed=3)
     sealed = summarized(first, preset=preset).sealed()
     found = set()
     for step in (1, 70, 333, len(more)):
@@ -84,7 +85,8 @@ def test_no_random_numbers_are_used_twice(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_sealed_shards_merge_in_any_order(preset):
-    parts = [uncertain(n, seed=n) for n in (700, 8, 63, 300, 130)]
+    lengths = {"default": (700, 8, 63, 300, 130), "paper": (175, 8, 15, 75, 33)}[preset]
+    parts = [uncertain(n, seed=n) for n in lengths]
     shards = [summarized(part, preset=preset, shard=i).sealed() for i, part in enumerate(parts)]
     found = set()
     for order in itertools.islice(itertools.permutations(shards), 0, None, 17):
@@ -93,7 +95,7 @@ def test_sealed_shards_merge_in_any_order(preset):
             whole.merge(other)
         found.add(whole.to_bytes())
     assert len(found) == 1
-    assert whole.n_nodes == 1201
+    assert whole.n_nodes == sum(lengths)
     everything = Nodes.concat(parts)
     assert_allclose(whole.coreset().mass.sum(), everything.mass.sum())
     cost = whole.evaluate(CENTERS)

@@ -25,7 +25,10 @@ KINDS = {"certain": certain, "uncertain": uncertain}
 
 # With a size of 8 a leaf has 64 nodes, in the paper preset 16: three levels and more, and in the default so many nodes
 # that not all of them are in the audit sample.
-N = {"default": 4500, "paper": 300}
+N = {"default": 3000, "paper": 120}
+
+# Where three levels are enough: six leaves and more.
+FEW = {"default": 400, "paper": 120}
 
 
 # -- what must not matter: batches and threads ------------------------------------------------------------------------
@@ -38,20 +41,21 @@ def test_the_size_of_batches_does_not_matter(preset, kind, dtype):
     some = KINDS[kind](N[preset], dtype=dtype)
     expected = summarized(some, preset=preset)
     assert len(expected._streams[0].levels) > 2
-    for step in (7, 1000) if preset == "default" else (1, 100):  # test_leaves.py reads one by one
+    for step in (7, 1000) if preset == "default" else (1, 50):  # test_leaves.py reads one by one
         assert summarized(some, step, preset=preset).to_bytes() == expected.to_bytes()
 
 
 @functools.cache
 def whole(preset, kind):
-    return summarized(KINDS[kind](400), preset=preset).to_bytes()
+    return summarized(KINDS[kind](FEW[preset]), preset=preset).to_bytes()
 
 
 @pytest.mark.slow
 @examples(8)
-@given(st.lists(st.integers(0, 400), max_size=6), st.sampled_from(PRESETS), st.sampled_from(sorted(KINDS)))
+@given(st.lists(st.floats(0, 1), max_size=6), st.sampled_from(PRESETS), st.sampled_from(sorted(KINDS)))
 def test_any_split_gives_the_same_bytes(cuts, preset, kind):
-    some, borders = KINDS[kind](400), [0, *sorted(cuts), 400]
+    n = FEW[preset]
+    some, borders = KINDS[kind](n), [0, *sorted(int(cut * n) for cut in cuts), n]
     summary = Summary(2, 8, preset, random_state=0)
     for start, stop in itertools.pairwise(borders):
         summary.update(some[start:stop])
@@ -64,7 +68,7 @@ def test_any_split_gives_the_same_bytes(cuts, preset, kind):
 def test_any_nodes_in_any_split_keep_their_mass(some, step, preset, dtype, data):
     # Repeated nodes: many are equal. Not all of them weigh nothing, so each leaf has some mass.
     weights = data.draw(st.lists(st.integers(0, 4).map(float), min_size=len(some), max_size=len(some)).filter(any))
-    n_times = 1 + 150 // len(some)
+    n_times = 1 + {"default": 130, "paper": 40}[preset] // len(some)  # above four leaves
     many = build(some * n_times, weights * n_times, dtype)
     whole = summarized(many, n_clusters=1, size=4, preset=preset)
     assert summarized(many, step, n_clusters=1, size=4, preset=preset).to_bytes() == whole.to_bytes()
@@ -77,11 +81,11 @@ def test_any_nodes_in_any_split_keep_their_mass(some, step, preset, dtype, data)
 @pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_the_number_of_threads_does_not_matter(preset):
-    some = uncertain({"default": 3000, "paper": 500}[preset])
+    some = uncertain({"default": 1500, "paper": 200}[preset])
     found = []
     for n_jobs in (1, 2, 5):
         with _parallel.limited(n_jobs):
-            found.append(summarized(some, 1000, preset=preset))
+            found.append(summarized(some, len(some) // 3, preset=preset))
     assert len({summary.to_bytes() for summary in found}) == 1
     assert found[1].coreset() == found[0].coreset()
     assert found[2].evaluate(some_centers()) == found[0].evaluate(some_centers())
@@ -189,9 +193,9 @@ def test_the_coreset_has_at_most_size_nodes_and_keeps_the_mass(kind):
 
 @pytest.mark.slow
 def test_the_papers_coreset_is_the_union_of_its_buckets_and_keeps_the_mass():
-    some = uncertain(1500)
+    some = uncertain(500)
     summary = Summary(2, 8, "paper", random_state=0)
-    for start in range(0, 1500, 37):
+    for start in range(0, 500, 37):
         summary.update(some[start : start + 37])
         assert_allclose(summary.coreset().mass.sum(), some[: start + 37].mass.sum(), rtol=1e-9)
     assert len(summary.coreset()) > 8
@@ -206,7 +210,7 @@ def test_nodes_of_the_coreset_are_nodes_of_the_stream():
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_stream():
     # At most an unfilled leaf, and fan_in - 1 coresets a level.
-    fan_in, size, n, step = 4, 4, 20_000, 1000
+    fan_in, size, n, step = 4, 4, 9000, 500
     leaf = 2 * fan_in * size
     X = np.random.default_rng(0).normal(size=(n, 1))
     summary = Summary(1, size, random_state=0)
@@ -248,14 +252,15 @@ LOOKS = {
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("look", LOOKS)
 def test_to_look_changes_nothing_and_draws_nothing(look, preset):
-    some = uncertain(300)
-    looked_at, left_alone = summarized(some[:200], preset=preset), summarized(some[:200], preset=preset)
+    some = uncertain({"default": 300, "paper": 90}[preset])
+    n = len(some) * 2 // 3
+    looked_at, left_alone = summarized(some[:n], preset=preset), summarized(some[:n], preset=preset)
     before = looked_at.to_bytes()
     first, second = LOOKS[look](looked_at), LOOKS[look](looked_at)
     assert np.array_equal(first, second) if look == "solve" else first == second
     assert looked_at.to_bytes() == before
-    looked_at.update(some[200:])
-    left_alone.update(some[200:])
+    looked_at.update(some[n:])
+    left_alone.update(some[n:])
     assert looked_at.to_bytes() == left_alone.to_bytes()
     again = LOOKS[look](looked_at), LOOKS[look](left_alone)  # what was found before is forgotten
     assert np.array_equal(*again) if look == "solve" else again[0] == again[1]
@@ -279,11 +284,12 @@ def test_a_coreset_once_given_out_stays_as_it_was():
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_counters_are_sums_over_all_nodes(dtype, preset):
-    some = uncertain(1000, dtype=dtype)
+    n = {"default": 1000, "paper": 250}[preset]
+    some = uncertain(n, dtype=dtype)
     summary = summarized(some, 77, preset=preset)
-    assert summary.n_nodes == 1000
+    assert summary.n_nodes == n
     kept = sum(len(coreset) for level in summary._streams[0].levels for coreset in level)
-    assert summary.n_retained == kept + 1000 % summary._config.leaf
+    assert summary.n_retained == kept + n % summary._config.leaf
     assert_allclose(summary.mass, (some.weights * some.total_probabilities).sum(), rtol=1e-12)
     _, spreads = one_medians(some, tol=1e-9)
     best = (some.mass * spreads).sum()
@@ -339,7 +345,7 @@ def test_a_leaf_without_any_weight_does_no_harm(preset):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_estimate_of_a_cost_is_as_near_as_its_standard_error_says(kind):
-    some = KINDS[kind](6000)
+    some = KINDS[kind](4000)  # far above the audit sample
     found = []
     for number in range(8):
         summary = summarized(some, random_state=number)

@@ -44,7 +44,7 @@ def run(inputs, folder, stop=None, seed=0, **options):
         reader,
         Summary(2, size=8, random_state=seed),
         rejects=rejects,
-        checkpoint=Checkpoint(folder / "run.probi", 3, reader, {"seed": seed}),
+        checkpoint=Checkpoint(folder / "run.probi", 9, reader, {"seed": seed}),
         is_stopped=lambda: next(calls) == stop,
     )
     return summary.to_bytes(), counts, rejects.read_bytes() if rejects.exists() else None
@@ -111,7 +111,7 @@ SKIPPING = {"on_bad": "skip", "missing": "skip-row"}
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", ["groups", "long"])
 def test_several_files_with_rejected_rows(tmp_path, monkeypatch, layout):
-    tiny(monkeypatch, 7, block=120)
+    tiny(monkeypatch, 7, block=200)
     columns = with_faults(columns_of(some_nodes(layout, n=18), layout))
     (tmp_path / "in").mkdir()
     for i, start in enumerate(range(0, len(columns["x0"]), 20)):
@@ -136,14 +136,14 @@ def test_several_files_with_rejected_rows(tmp_path, monkeypatch, layout):
 def test_scales_are_estimated_once(tmp_path, monkeypatch, scale):
     tiny(monkeypatch, 17)
     monkeypatch.setattr(sys.modules["probi.io.reader"], "N_ESTIMATED", 40)
-    path = write(tmp_path / "x.parquet", columns_of(some_nodes("long", n=40), "long"))
+    path = write(tmp_path / "x.parquet", columns_of(some_nodes("long", n=30), "long"))
     data, _, _ = check_every_stop(tmp_path, path, layout="long", scale=scale)
     assert Summary.from_bytes(data).about["space"]["scale"] is not None
 
 
 @pytest.mark.slow
 def test_standard_input_that_comes_again(tmp_path, monkeypatch):
-    tiny(monkeypatch, block=350)
+    tiny(monkeypatch, block=550)
     data = csv_text(with_faults(columns_of(some_nodes("long", n=40), "long"))).encode()
 
     class Input:
@@ -162,7 +162,7 @@ def test_standard_input_that_comes_again(tmp_path, monkeypatch):
 def test_any_stops_and_other_batches_after_each(stops, format):
     """How many rows a chunk has may change between a stop and the next run: another machine, another version."""
     with tempfile.TemporaryDirectory() as parent, pytest.MonkeyPatch.context() as monkeypatch:
-        path = write(Path(parent) / f"x.{format}", with_faults(columns_of(some_nodes("long", n=50), "long")))
+        path = write(Path(parent) / f"x.{format}", with_faults(columns_of(some_nodes("long", n=35), "long")))
         options = {"layout": "long", **SKIPPING}
         expected = run(path, new_folder(parent), **options)
         folder = new_folder(parent)
@@ -242,7 +242,9 @@ def job(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(
         "probi.cli.results.write_run_report", lambda outcome, path: None
     )  # takes longest, and is not compared
-    path = write(tmp_path / "x.parquet", with_faults(columns_of(some_nodes("long", n=80), "long")), step=11)
+    # Nor is how stable the solutions are, which has no say in the number of clusters.
+    monkeypatch.setattr("probi.choosing._rand_index", lambda *_: np.nan)
+    path = write(tmp_path / "x.parquet", with_faults(columns_of(some_nodes("long", n=70), "long")), step=11)
 
     def start(*options, inputs=(path,), stop=None, basic=BASIC, output=tmp_path / "out"):
         with monkeypatch.context() as patch:
@@ -268,7 +270,7 @@ def test_all_files_of_the_results_are_the_same(job, tmp_path, monkeypatch, optio
     assert set(expected) == {
         "summary.probi", "centers.parquet", "centers.csv", "assignment.parquet", "rejected.csv"
     }  # fmt: skip
-    for stop in (1, 6):
+    for stop in (6,) if options else (1, 6):
         said = error_line(job(*options, stop=stop), code=1)
         assert said.startswith("Stopped after ")
         assert f"Rerun the same command to resume from {job.checkpoint}." in said

@@ -48,23 +48,26 @@ def spread_at(node, place):
 
 def median_cost(node, rounds=4000):
     """Smallest expected distance, given that the node is there, by Weiszfeld with Vardi and Zhang."""
-    y = gravity_center(node)
+    y, total = gravity_center(node), total_probability(node)
     best = min(spread_at(node, x) for x, _ in node)
     for _ in range(rounds):
-        best = min(best, spread_at(node, y))
-        pull, reciprocal, here = [0.0] * len(y), 0.0, 0.0
+        pull, reciprocal, here, cost = [0.0] * len(y), 0.0, 0.0, 0.0
         for x, p in node:
             distance = math.dist(x, y)
+            cost += p * distance
             if distance == 0.0:
                 here += p
                 continue
             reciprocal += p / distance
             pull = [a + p * (xf - yf) / distance for a, xf, yf in zip(pull, x, y, strict=True)]
+        best = min(best, cost / total)
         strength = math.hypot(*pull)
         if reciprocal == 0.0 or strength <= here:
             break
         factor = (1.0 - here / strength) / reciprocal
-        y = [yf + factor * a for yf, a in zip(y, pull, strict=True)]
+        y, before = [yf + factor * a for yf, a in zip(y, pull, strict=True)], y
+        if math.dist(y, before) <= 1e-15 * math.hypot(*y):  # nothing but rounding
+            break
     return min(best, spread_at(node, y))
 
 

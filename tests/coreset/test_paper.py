@@ -143,8 +143,8 @@ def test_costs_are_right_on_average():
     rng = np.random.default_rng(9)
     centers = [*(random_centers(some, 4, seed) for seed in range(4)), some.points[rng.integers(0, 4000, 4)]]
     true = np.array([expected_cost(some, c) for c in centers])
-    found = coreset_costs(reduce, some, 100, 4, centers, n_seeds=250)
-    standard_errors = found.std(axis=0, ddof=1) / np.sqrt(250)
+    found = coreset_costs(reduce, some, 100, 4, centers, n_seeds=150)
+    standard_errors = found.std(axis=0, ddof=1) / np.sqrt(150)
     assert (np.abs(found.mean(axis=0) - true) <= STANDARD_ERRORS * standard_errors).all()
     assert (standard_errors < 0.01 * true).all()
 
@@ -228,7 +228,7 @@ def skewed(n, m, d, seed=0, dtype=np.float64):
 @pytest.mark.parametrize(("d", "dtype"), [(1, np.float64), (2, np.float32), (5, np.float64), (20, np.float32)])
 def test_kumars_medians_are_within_the_papers_precision(d, dtype):
     some = skewed(100, 30, d, dtype=dtype)
-    ratios = np.concatenate([kumar_ratios(some, seed) for seed in range(20)])
+    ratios = np.concatenate([kumar_ratios(some, seed) for seed in range(10)])
     assert ratios.min() >= 1.0 - 1e-6
     # The promise is 1 + 0.9 with a constant probability. Measured: one node in 3,000 above it, and 1.1 on average.
     assert (ratios > 1.9).mean() <= 0.003

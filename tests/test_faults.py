@@ -27,7 +27,7 @@ SYSTEM = {"posix", "_io", "io", "fcntl"}
 CHANGES = {"open", "write", "flush", "fsync", "rename", "replace", "unlink", "mkdir", "chmod", "truncate", "flock"}
 # A file that cannot be written at its end is closed all the same.
 CLOSES = {"close", "__exit__"}
-POINTS = np.random.default_rng(0).normal(size=(400, 3, 2))
+POINTS = np.random.default_rng(0).normal(size=(270, 3, 2))  # four leaves of 64 nodes, and so a second level
 
 
 def failed_line(call, number):

@@ -27,7 +27,7 @@ def beside_a_heavy_node(weight):
 
 def groups_far_apart(gap):
     rng = np.random.default_rng(0)
-    parts = [0.05 * np.concatenate([rng.normal(size=(50_000, 2)), ring(10, 6, 2000.0, rng)]) for _ in range(2)]
+    parts = [0.05 * np.concatenate([rng.normal(size=(25_000, 2)), ring(10, 6, 2000.0, rng)]) for _ in range(2)]
     parts[1] += [gap, 0.0]
     points = np.concatenate(parts)
     return Nodes.from_points(points[rng.permutation(len(points))]), 22
@@ -69,7 +69,7 @@ def test_nodes_with_two_distant_realizations():
 @pytest.mark.slow
 def test_tiny_instances_are_nearly_always_solved():
     rng, n_missed = np.random.default_rng(0), 0
-    for _ in range(150):
+    for _ in range(80):
         n, m = rng.integers(3, 8), rng.integers(2, 4)
         k = int(rng.integers(2, min(4, n)))
         places, shares = rng.integers(-10, 11, (n, m)).astype(float), rng.dirichlet(np.ones(m), n)
@@ -77,7 +77,7 @@ def test_tiny_instances_are_nearly_always_solved():
             warnings.simplefilter("ignore", probi.SolverWarning)  # fewer places than clusters
             cost = solve(Nodes.from_dense(places[:, :, None], shares), k, random_state=0).cost
         n_missed += cost > 1.02 * best_on_a_line(places, shares, k) + 1e-9
-    # One in a thousand is what was measured; two or more of 150 then come once in 100 choices of seeds.
+    # One in a thousand is what was measured; two or more of 80 then come once in 300 choices of seeds.
     assert n_missed <= 1
 
 

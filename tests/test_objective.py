@@ -423,7 +423,7 @@ def test_one_center_that_jumps_is_followed(k):
 
 
 @pytest.mark.slow
-@examples(60)
+@examples(35)
 @given(nodes_and_centers(), st.data())
 def test_any_walk_of_the_centers_is_followed(data, steps):
     some, centers = data

@@ -104,7 +104,7 @@ def star(share, d, n=400):
 def test_repetitions_have_judges_of_their_own(copies):
     """The wrong one of two points is 1.94 times as expensive, and 32 judges choose it in 3.5 % of all runs.
 
-    Claimed for 10 repetitions: 1 in 1,024 runs fails, so 4 of 4,000; that more than 13 do has a chance of 5e-5. For
+    Claimed for 10 repetitions: 1 in 1,024 runs fails, so 4 of 4,000; that more than 13 do has a chance of 6e-5. For
     16: 1 in 65,536; that more than one of 4,000 does has a chance of 0.2 %.
     """
     node = two_points(0.66, copies)

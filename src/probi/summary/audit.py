@@ -306,7 +306,8 @@ class AuditSample:
         limit = min(sample.limit for sample in (self, *others))
         parts = [sample for sample in (self, *others) if sample.nodes is not None]
         if len(parts) <= 1 and all(len(sample) <= limit + 1 for sample in parts):
-            return replace(*parts or [self], limit=limit)
+            (only,) = parts or [self]
+            return only if only.limit == limit else replace(only, limit=limit)
         keys, sizes = (np.concatenate([getattr(sample, name) for sample in parts]) for name in ("keys", "sizes"))
         order = np.argsort(keys, kind="stable")[: limit + 1]
         nodes = [measured(sample.nodes) for sample in parts if sample.nodes is not None]

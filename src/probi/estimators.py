@@ -23,17 +23,17 @@ from probi.solver.on_nodes import refine
 from probi.solver.options import Progress, SolveOptions
 from probi.solver.problem import Problem
 from probi.solver.result import Result, make_result
-from probi.solver.solve import contradiction, contradictory, few_distinct, solve_quietly
+from probi.solver.solve import solve_quietly, warnings_about
 from probi.solver.trimmed import trimmed_result
 from probi.summary import Summary
 from probi.validation import seed_of
 
-# Rounds on all nodes, at most, for centers that were found on a coreset. In 768 dimensions, where it misses most, 12 of
-# them lower the cost by 0.45 %, until none lowers it by 0.01 %.
+# Maximum number of rounds on all nodes for centers that were found on a coreset. In 768 dimensions, where the error of
+# the coreset is largest, 12 rounds lower the cost by 0.45 %; further ones lower it by less than 0.01 % each.
 MAX_ROUNDS = 12
 
-# Fitted attributes, and their names in a result.
-_FITTED = {
+# Fitted attributes, and the attributes of a Result that they return.
+_RESULT_ATTRIBUTES = {
     "cluster_centers_": "centers",
     "labels_": "labels",
     "cost_": "cost",
@@ -45,7 +45,7 @@ _FITTED = {
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class KMedianBase(ClusterMixin, BaseEstimator):
-    """What all estimators share, including those of engines: parameters, and how centers are found.
+    """Base class of all estimators, including those of engines: parameters, solving, and attributes of the result.
 
     A dataclass stores its parameters as given, as scikit-learn requires.
 
@@ -64,48 +64,47 @@ class KMedianBase(ClusterMixin, BaseEstimator):
     outliers: float | None = None
     outlier_distance: float | None = None
 
-    def _solved(self, source: Nodes | Summary, random_state: Any) -> Result:
-        """Solve with the parameters of the estimator; warns as scikit-learn does if clusters stay empty."""
-        # A summary determines the preset of its solver.
+    def _solve(self, source: Nodes | Summary, random_state: Any) -> Result:
+        """Solve with the parameters of the estimator; warnings are of scikit-learn's class."""
+        # None: a summary determines the preset of its solver.
         preset = self.preset if isinstance(source, Nodes) else None
         options = SolveOptions(
             self.n_clusters, self.n_init, preset, self.init, self.max_iter, self.tol, random_state,
             Progress(verbose=self.verbose), self.outliers, self.outlier_distance,
         )  # fmt: skip
         result = solve_quietly(source, options)
-        if result.n_distinct < self.n_clusters:
-            warnings.warn(few_distinct(result), ConvergenceWarning, stacklevel=3)
-        if contradictory(result):
-            warnings.warn(contradiction(result), ConvergenceWarning, stacklevel=3)
+        for message in warnings_about(result):
+            warnings.warn(message, ConvergenceWarning, stacklevel=3)
         return result
 
-    def _fitted(self) -> Any:
+    def _threads_if_fitted(self) -> Any:
+        """Raise unless there are centers; return a context that limits threads to ``n_jobs``."""
         check_is_fitted(self)
         return _parallel.limited(self.n_jobs)
 
     def __getattr__(self, name: str) -> Any:
         # Called only for missing attributes: parts of the result, which is computed on access if there is a summary.
-        known = self.__dict__
-        if name in ("result_", *_FITTED) and ("result_" in known or "summary_" in known):
-            if "result_" not in known:
+        stored = self.__dict__
+        if name in ("result_", *_RESULT_ATTRIBUTES) and ("result_" in stored or "summary_" in stored):
+            if "result_" not in stored:
                 with _parallel.limited(self.n_jobs):
-                    self.result_ = self._solved(self.summary_, self._seed)
-            value = self.result_ if name == "result_" else getattr(self.result_, _FITTED[name])
+                    self.result_ = self._solve(self.summary_, self._seed)
+            value = self.result_ if name == "result_" else getattr(self.result_, _RESULT_ATTRIBUTES[name])
             if value is not None:
                 return value
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __dir__(self) -> list[str]:
         # Tab completion lists lazy attributes; labels exist only after fit.
-        # Not scikit-learn's own __dir__: it accesses every name, and one of them needs centers.
+        # Not scikit-learn's own __dir__: it accesses every name, and _n_features_out would compute centers.
         result = self.__dict__.get("result_")
-        lazy = {"result_", *_FITTED} if result is not None or "summary_" in self.__dict__ else set()
+        lazy = {"result_", *_RESULT_ATTRIBUTES} if result is not None or "summary_" in self.__dict__ else set()
         return [*object.__dir__(self), *(lazy - {"labels_"} if getattr(result, "labels", None) is None else lazy)]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _KMedian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KMedianBase):
-    """What both estimators of data in memory do once there are centers."""
+    """Base class of PLloyd and PROBI: prediction, transformation and scores."""
 
     def fit_predict(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> Labels:
         """Find the centers and return the label of each node.
@@ -136,7 +135,7 @@ class _KMedian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KMedianBase):
         return labels
 
     def predict(self, X: Any) -> Labels:
-        """Center with the smallest expected distance for each node; -1 for outliers, if some are to be left out.
+        """Center with the smallest expected distance for each node; -1 for outliers, if the fit left some out.
 
         Parameters
         ----------
@@ -157,7 +156,7 @@ class _KMedian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KMedianBase):
         >>> model.predict([[1.0], [7.0]])
         array([0, 1], dtype=int32)
         """
-        with self._fitted():
+        with self._threads_if_fitted():
             return assign_inliers(self._nodes(X), self.cluster_centers_, self.result_.outlier_distance)
 
     def predict_proba(self, X: Any) -> Floats:
@@ -184,9 +183,9 @@ class _KMedian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KMedianBase):
         >>> model.predict_proba(probi.Nodes.from_dense([[[0.0], [1.0], [8.0], [9.0], [9.5]]]))
         array([[0.4, 0.6]])
         """
-        with self._fitted():
-            members: Floats = memberships(self._nodes(X), self.cluster_centers_)
-            return members
+        with self._threads_if_fitted():
+            probabilities: Floats = memberships(self._nodes(X), self.cluster_centers_)
+            return probabilities
 
     def transform(self, X: Any) -> Array:
         """Expected distance of each node to each center.
@@ -210,7 +209,7 @@ class _KMedian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KMedianBase):
         >>> model.transform(probi.Nodes.from_dense([[[0.0], [2.1]]])).round(2)
         array([[1.05, 8.05]])
         """
-        with self._fitted():
+        with self._threads_if_fitted():
             nodes = self._nodes(X)
             return expected_distances(nodes, self.cluster_centers_).astype(nodes.dtype, copy=False)
 
@@ -240,17 +239,17 @@ class _KMedian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KMedianBase):
         >>> round(model.score([[0.1], [11.1]]), 6)
         -2.0
         """
-        with self._fitted():
+        with self._threads_if_fitted():
             return -expected_cost(self._nodes(X, sample_weight), self.cluster_centers_)
 
     def _nodes(self, X: Any, sample_weight: ArrayLike | None = None, reset: bool = False) -> Nodes:
         """Convert input to nodes, and check that its features are those of the fit."""
-        # scikit-learn's checks know no realizations: they would ask for two dimensions where there are four, or none.
+        # scikit-learn's checks know no realizations: for input of 0 or 4 dimensions they would ask for 2, never for 3.
         if holds_realizations(X) or np.isscalar(X) or X is None or getattr(X, "ndim", 0) > 3:
             nodes = as_nodes(X)
             if len(nodes) == 0:
                 raise InputError("At least 1 node is required, got 0.")
-            self._check_n_features_of(nodes, reset)
+            self._check_feature_count(nodes, reset)
         else:
             nodes = Nodes.from_points(validate_data(self, X, reset=reset, dtype=[np.float64, np.float32]))
         if sample_weight is None:
@@ -260,10 +259,11 @@ class _KMedian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KMedianBase):
             raise InputError(f"sample_weight has shape {factors.shape}, but there are {len(nodes)} nodes.")
         return nodes.with_weights(nodes.weights * factors)
 
-    def _check_n_features_of(self, nodes: Nodes, reset: bool) -> None:
+    def _check_feature_count(self, nodes: Nodes, reset: bool) -> None:
+        """Check the number of features, or store it if ``reset``; what validate_data does for an array."""
         if reset:
             self.n_features_in_ = nodes.n_features
-            if hasattr(self, "feature_names_in_"):
+            if hasattr(self, "feature_names_in_"):  # of an earlier fit: nodes have no names of features
                 del self.feature_names_in_
         elif nodes.n_features != self.n_features_in_:
             raise InputError(
@@ -311,8 +311,8 @@ class PLloyd(_KMedian):
     verbose : int, default=0
         1 prints a line per start, 2 also one per round.
     outliers, outlier_distance : float, default=None
-        Share of the mass that is left out, or a distance beyond which nodes are, as in :func:`solve`. Outliers get
-        the label -1.
+        Share of the mass to leave out, or the distance beyond which nodes are left out, as in :func:`solve`. Outliers
+        get the label -1.
 
     Attributes
     ----------
@@ -384,7 +384,7 @@ class PLloyd(_KMedian):
                [9.1]])
         """
         with _parallel.limited(self.n_jobs):
-            self.result_ = self._solved(self._nodes(X, sample_weight, reset=True), self.random_state)
+            self.result_ = self._solve(self._nodes(X, sample_weight, reset=True), self.random_state)
         return self
 
 
@@ -402,7 +402,7 @@ class PROBI(_KMedian):
     preset : {"default", "paper", "theory"}, default="default"
         "paper" is PROBI as published. The default finds far better centers.
     n_init, init, max_iter, tol
-        As in :class:`PLloyd`, for solving the summary; :meth:`fit` then makes up to 12 rounds on all nodes.
+        As in :class:`PLloyd`, for solving the summary; :meth:`fit` then runs up to 12 rounds on all nodes.
     random_state : None, int, Generator or RandomState, default=None
         The same seed gives the same bits, for any number of threads and any split into batches.
     n_jobs : int, default=None
@@ -410,7 +410,7 @@ class PROBI(_KMedian):
     verbose : int, default=0
         1 prints a line per start, 2 also one per round.
     outliers, outlier_distance : float, default=None
-        What is left out, as in :class:`PLloyd`.
+        Outliers to leave out, as in :class:`PLloyd`.
     summary_size : int, default=None
         Nodes in the summary's coreset; None means 200 * n_clusters. Larger is slower and closer to the cost of all
         data.
@@ -469,9 +469,9 @@ class PROBI(_KMedian):
     summary_params: dict[str, Any] | None = None
 
     def fit(self, X: Any, y: None = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Summarize the nodes, solve the summary, move the centers by a few rounds on all nodes, and label these.
+        """Summarize the nodes, solve the summary, refine the centers by a few rounds on all nodes, and label the nodes.
 
-        Outliers, if some are to be left out, and ``preset="paper"`` leave the centers where they are.
+        The centers are not refined if outliers are left out, nor with ``preset="paper"``.
 
         Parameters
         ----------
@@ -500,16 +500,16 @@ class PROBI(_KMedian):
             nodes = self._nodes(X, sample_weight, reset=True)
             self._start()
             self.summary_.update(nodes)
-            estimate = self._solved(self.summary_, self._seed)
+            estimate = self._solve(self.summary_, self._seed)
             if estimate.outlier_distance < math.inf:
                 options = SolveOptions(self.n_clusters, init=self.init, outlier_distance=estimate.outlier_distance)
                 self.result_ = trimmed_result(nodes, estimate.centers, estimate.n_iter, options)
             else:
-                self.result_ = self._refined(nodes, estimate)
+                self.result_ = self._refine(nodes, estimate)
         return self
 
-    def _refined(self, nodes: Nodes, estimate: Result) -> Result:
-        """Move centers that were found on a coreset by a few rounds on all nodes; the paper labels the nodes only."""
+    def _refine(self, nodes: Nodes, estimate: Result) -> Result:
+        """Refine centers that were found on a coreset by a few rounds on all nodes; the paper's preset only labels."""
         centers, assignment, n_coreset = estimate.centers, None, int(estimate.clusters.count.sum())
         if self.summary_._solver_preset == "default" and n_coreset < len(nodes):
             refined = refine(Problem.of(nodes), centers, min(MAX_ROUNDS, self.max_iter or MAX_ROUNDS), self.tol)
@@ -550,17 +550,17 @@ class PROBI(_KMedian):
             if first:
                 self._start()
             self.summary_.update(nodes)
-        self._forget()
+        self._drop_result()
         return self
 
     def _start(self) -> None:
-        """Start a summary, and keep the seed for solving: a Generator is used once."""
+        """Start a summary, and keep the seed for solving: a Generator would give another one each time."""
         self._seed = seed_of(self.random_state)
         self.summary_ = Summary(
             self.n_clusters, self.summary_size, self.preset, self._seed, **self.summary_params or {}
         )
-        self._forget()
+        self._drop_result()
 
-    def _forget(self) -> None:
+    def _drop_result(self) -> None:
         """Drop centers computed before the latest nodes."""
         self.__dict__.pop("result_", None)

@@ -474,7 +474,7 @@ class DaskPROBI(KMedianBase):
         )  # fmt: skip
         self.n_features_in_ = self.summary_.n_features or 0
         with _parallel.limited(self.n_jobs):
-            self.result_ = self._solved(self.summary_, seed)
+            self.result_ = self._solve(self.summary_, seed)
         self.labels_ = self.predict(X)
         return self
 
@@ -502,7 +502,7 @@ class DaskPROBI(KMedianBase):
         >>> model.predict(points[:10]).shape
         (10,)
         """
-        with self._fitted():
+        with self._threads_if_fitted():
             result, space = self.result_, self.summary_.about.get("space")
             return assign(
                 X, result.centers, outlier_distance=result.outlier_distance, space=space, **self.reading or {}
@@ -532,7 +532,7 @@ class DaskPROBI(KMedianBase):
         >>> model.predict_proba(points[:10]).sum(axis=1).compute()
         array([1., 1., 1., 1., 1., 1., 1., 1., 1., 1.])
         """
-        with self._fitted():
+        with self._threads_if_fitted():
             if not isinstance(X, (da.Array, db.Bag)):
                 raise InputError("predict_proba is for an Array or a Bag: predict has memberships for a DataFrame.")
             collection, size, _ = DaskEngine().open(X, self.reading or {})

@@ -17,19 +17,20 @@ from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import Nodes
 from probi.validation import SMALLEST, frozen
 
-ALL_ZERO = "All weights are zero: nothing counts, so there is nothing to solve."
+ALL_ZERO = "All weights are zero, so there is nothing to solve."
 
 # Features that together add no more than this share to the cost are left out of a search.
 MINOR = 1e-3
 
-# Lengths whose squares, and those of far smaller differences, fit into float32; and the share of the cost by which
-# rounding to float32 may change it at most. With fewer nodes, a single one that lies on its center counts.
+# A search runs in float32 if the largest coordinate is between SHORTEST and LONGEST, so that squares of it and of far
+# smaller differences neither vanish nor overflow; if rounding changes the cost by at most the share ROUNDING; and if
+# there are at least MIN_ROUNDED nodes: among fewer, the rounding of a single node that lies on its center matters.
 SHORTEST, LONGEST, ROUNDING, MIN_ROUNDED = 1e-12, 1e12, 1e-4, 500
 
-# So many nodes at most, and so many times as many features at least: then the search looks only at the space that the
-# nodes span. Not if a node's distance from what others span is smaller than this share of its distance from one of
-# them: rounding would blur it.
-MAX_SPANNING, WIDE, MIN_RISE = 128, 4, 1e-6
+# With at most MAX_SPANNING nodes and at least WIDE times as many features, a search runs in the space that the nodes
+# span; not if the distance of a node from the span of others is below the share MIN_RESIDUAL of its distance from one
+# of them, which rounding would blur.
+MAX_SPANNING, WIDE, MIN_RESIDUAL = 128, 4, 1e-6
 
 # Quotients by smaller sums may overflow.
 TINY = 1e-290
@@ -45,9 +46,9 @@ class Problem:
     medians : ndarray of shape (n_nodes, n_features)
         The best position of a center for each node alone.
     spreads : ndarray of shape (n_nodes,)
-        Cost of each node even then, per unit of mass.
+        Cost of each node with a center there, per unit of mass.
     n_free : int
-        Leading features in which centers may move.
+        Number of leading features in which centers may move; they stay on the ground, at 0 in all others.
     """
 
     nodes: Nodes
@@ -57,7 +58,7 @@ class Problem:
 
     @classmethod
     def of(cls, nodes: Nodes) -> Self:
-        """State the problem exactly."""
+        """The problem of these nodes, without approximation."""
         medians, spreads, _ = certified_medians(nodes, SPREAD_TOL)
         return cls(nodes, medians, spreads, nodes.n_features)
 
@@ -81,15 +82,13 @@ class Problem:
         points = np.empty((len(self.nodes), self.nodes.n_features + 1), self.nodes.dtype)
         points[:, :-1] = self.medians
         points[:, -1] = self.spreads
-        ground = points.copy()
-        ground[:, -1] = 0.0
-        return Problem(Nodes.from_points(points, self.nodes.mass), frozen(ground), self.spreads, self.n_free)
+        return self._on_ground(points, self.spreads, self.n_free)
 
     def in_span(self) -> "tuple[Problem, Callable[[Floats], Floats]]":
-        """The same problem of a few nodes with many features in the space that their medians span.
+        """The problem in the space that the medians span, and a function that maps centers back from it.
 
-        And a function from centers there to centers here. Distances are the same, but for rounding, and n nodes span
-        at most n - 1 dimensions. Other problems stay as they are.
+        For a few nodes with many features: n nodes span at most n - 1 dimensions, and distances are the same up to
+        rounding. Other problems are returned unchanged.
         """
         n_nodes = len(self.nodes)
         if not 2 <= n_nodes <= MAX_SPANNING or WIDE * n_nodes > self.n_free:
@@ -104,19 +103,20 @@ class Problem:
         points[1:, : len(axes)] = coordinates
         points[:, len(axes) :] = self.nodes.points[:, self.n_free :]
 
-        def back(centers: Floats) -> Floats:
+        def from_span(centers: Floats) -> Floats:
             out = np.zeros((len(centers), self.nodes.n_features))
             # Not by matmul, whose bits depend on the number of threads.
             out[:, : self.n_free] = base + np.einsum("kr,rf->kf", centers[:, : len(axes)], axes)
             return out
 
-        return self._on_ground(points, self.spreads, len(axes)), back
+        return self._on_ground(points, self.spreads, len(axes)), from_span
 
     def sample(self, size: int, labels: Labels, nearest: Floats, uniform: float) -> tuple[Integers, Floats]:
-        """Choose certain nodes by their shares of the mass around rough centers and of the cost; and their new masses.
+        """Draw about ``size`` nodes, all of which must be certain; return their indices and their masses in the sample.
 
-        Nodes that are far from all others, or have most of the mass, are chosen for sure. ``labels`` and ``nearest``
-        are the nearest of the rough centers and the distances to them; a uniform number in [0, 1) decides.
+        Probabilities grow with the shares of a node in the mass of its cluster and in the cost of rough centers, so
+        nodes that are far from all others, or have most of the mass, are always drawn. ``labels`` and ``nearest`` are
+        the nearest of these centers and the distances to them; ``uniform`` is a random number in [0, 1).
         """
         masses, excess = np.bincount(labels, self.nodes.mass), self.excess(nearest)
         scores = self.nodes.mass / np.maximum(len(masses) * masses, np.finfo(np.float64).tiny)[labels]
@@ -126,7 +126,7 @@ class Problem:
         return chosen, self.nodes.mass[chosen] / probabilities
 
     def part(self, chosen: Integers, mass: Floats) -> "Problem":
-        """Some of the nodes, which are certain, with another mass."""
+        """The problem of some nodes, which must be certain, with other masses."""
         nodes = Nodes.from_points(self.nodes.points[chosen], mass)
         return Problem(nodes, frozen(self.medians[chosen]), frozen(self.spreads[chosen]), self.n_free)
 
@@ -151,10 +151,10 @@ class Problem:
         return Problem(nodes, frozen(self.medians.astype(np.float64)), self.spreads, self.n_free)
 
     def is_precise(self, nearest: Array) -> bool:
-        """Whether distances in float32 are good enough for a search, as costs at rough centers show."""
+        """Whether float32 is precise enough for a search; ``nearest`` are distances in it to rough centers."""
         mass, points = self.nodes.mass, self.nodes.points
         lengths = np.sqrt(np.einsum("nf,nf->n", points, points))
-        # Coordinates of a node and of its center are rounded, and their difference.
+        # Rounding errors of a node, of its center and of their difference, each up to 2**-24 of the length.
         return bool(4 * 2.0**-24 * np.sum(mass * lengths) <= ROUNDING * np.sum(mass * nearest))
 
     @property
@@ -165,15 +165,15 @@ class Problem:
         return origin
 
     def _on_ground(self, points: Array, spreads: Floats, n_free: int) -> "Problem":
-        """Certain nodes, their mass as here, whose centers stay on the ground: at 0 in all but the leading features."""
+        """The problem of certain nodes at these points, with the mass of the nodes here."""
         ground = points.copy()
         ground[:, n_free:] = 0.0
         return Problem(Nodes.from_points(points, self.nodes.mass), frozen(ground), spreads, n_free)
 
     def major_features(self, nearest: Floats) -> Integers:
-        """Features that matter for certain nodes at these distances from rough centers.
+        """Indices of the features that matter for certain nodes at these distances from rough centers.
 
-        If centers ignored all others, the cost would grow by the share ``MINOR`` at most.
+        If centers ignored all other features, the cost would grow by at most the share ``MINOR``.
         """
         mass, squared = self.nodes.mass, self._from_middle(slice(None)) ** 2
         order = np.argsort((mass[:, None] * squared).sum(axis=0), kind="stable")
@@ -194,7 +194,7 @@ class Problem:
         return self._on_ground(points, frozen(points[:, -1].astype(np.float64)), len(features))
 
     def widened(self, centers: Floats, features: Integers, labels: Labels, nearest: Floats) -> Floats:
-        """Centers in all features, found in some of them; in the others they are where a Weiszfeld step leads."""
+        """Centers found in some features, completed by a Weiszfeld step from the mean in all others."""
         out, k = np.zeros((len(centers), self.nodes.n_features)), len(centers)
         out[:, features] = centers[:, :-1]
         others = self._others(features)
@@ -220,11 +220,11 @@ class Problem:
         return np.asarray(base + differences.sum(axis=0) / self.nodes.mass.sum())
 
     def _from_middle(self, features: Integers | slice) -> Floats:
-        """Differences of medians and their mean."""
+        """Medians relative to their mean, in some of the features in which centers move."""
         return np.asarray(self.medians[:, : self.n_free][:, features] - self._middle[features])
 
     def raised(self, centers: Floats) -> Floats:
-        """Give centers as many features as the nodes have here, on the ground."""
+        """Centers with as many features as the nodes, on the ground."""
         out = np.zeros((len(centers), self.nodes.n_features))
         out[:, : self.n_free] = centers[:, : self.n_free]
         return out
@@ -234,7 +234,7 @@ class Problem:
         return self.nodes.mass * np.maximum(nearest - self.spreads, 0.0)
 
     def reseed_empty(self, masses: Floats, nearest: Floats, centers: Floats) -> None:
-        """Move centers without mass to the nodes with the largest excess, as far as any have one."""
+        """Move centers without mass, in place, to the medians of the nodes with the largest excess above 0."""
         empty = np.flatnonzero(masses == 0.0)
         if len(empty):
             excess = self.excess(nearest)
@@ -244,24 +244,27 @@ class Problem:
 
 
 def _axes(rows: Floats) -> tuple[Floats | None, Floats]:
-    """Axes of length 1, at right angles to each other, and rows in these coordinates; None if that is not precise.
+    """Orthonormal axes of the span of rows, by modified Gram-Schmidt, and the coordinates of rows along them.
 
-    By the modified method of Gram and Schmidt. ``rows`` are used up.
+    The axes are None if they would not be precise. Overwrites ``rows``.
     """
     coordinates = np.zeros((len(rows), len(rows)))
     lengths = np.sqrt(np.einsum("nf,nf->n", rows, rows))
     for i, axis in enumerate(rows):
-        coordinates[i, i] = rise = np.sqrt(np.einsum("f,f->", axis, axis))
-        if not rise > MIN_RISE * lengths[i]:
+        coordinates[i, i] = residual = np.sqrt(np.einsum("f,f->", axis, axis))
+        if not residual > MIN_RESIDUAL * lengths[i]:
             return None, coordinates
-        axis /= rise
+        axis /= residual
         coordinates[i + 1 :, i] = np.einsum("nf,f->n", rows[i + 1 :], axis)
         rows[i + 1 :] -= coordinates[i + 1 :, i, None] * axis
     return rows, coordinates
 
 
 def weiszfeld_moves(sums: Floats, relaxation: float = 1.0) -> Floats:
-    """Weiszfeld's step of each center, in the form of Vardi and Zhang where mass lies on the center itself."""
+    """Weiszfeld step of each center, in the form of Vardi and Zhang where mass lies on the center itself.
+
+    ``sums`` are those of the kernels in ``_kernels.pull``, one row per center.
+    """
     d = sums.shape[1] - N_SCALARS
     pull, reciprocal, on_center = sums[:, :d], sums[:, d + RECIPROCAL], sums[:, d + ON_POINT]
     pulled = reciprocal > 0.0
@@ -288,9 +291,9 @@ def draw(scores: Floats, uniforms: Floats) -> Integers:
 
 
 def draw_distinct(scores: Floats, size: int, uniform: float) -> tuple[Integers, Floats]:
-    """Draw ``size`` different indices by their scores, spread evenly over them; and the probability of each.
+    """Draw ``size`` distinct indices by their scores, and return them with the probability of each.
 
-    Fewer if fewer have a score. A uniform number in [0, 1) decides.
+    Systematic sampling: ``uniform``, in [0, 1), is the only random number. Draws fewer if fewer have a score.
     """
     kept, probabilities = capped_probabilities(scores, size)
     passed = np.floor(np.cumsum(probabilities) + uniform)
@@ -299,9 +302,10 @@ def draw_distinct(scores: Floats, size: int, uniform: float) -> tuple[Integers, 
 
 
 def capped_probabilities(scores: Floats, size: int) -> tuple[Mask, Floats]:
-    """Probabilities proportional to scores that sum to ``size``, none above 1: which are 1, and the rest (0 for those).
+    """Probabilities that sum to ``size``, proportional to scores but at most 1.
 
-    The excess above 1 goes to the others, which may lift some of them above 1: repeat until none is.
+    Returns a mask of those that are 1, and the others (0 where the mask is set). What is cut off at 1 goes to the
+    others, which may lift some of them above 1: repeat until none is.
     """
     kept = np.zeros(len(scores), bool)
     rest = scores.copy()

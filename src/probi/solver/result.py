@@ -274,6 +274,11 @@ def _sums(labels: Labels, values: Floats, k: int) -> Floats:
     return np.bincount(labels, values, minlength=k).astype(np.float64, copy=False)
 
 
+def outlier_share(result: Result) -> float:
+    """Share of the mass that was left out as outliers."""
+    return result.outlier_mass / (result.outlier_mass + float(result.clusters.mass.sum()))
+
+
 def without_outliers(source: Any, result: Result) -> Any:
     """The nodes or the summary that were solved, without the outliers of the result."""
     if result.outlier_distance == math.inf:

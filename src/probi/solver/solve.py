@@ -39,54 +39,50 @@ from probi.solver.seeding import seed_as_in_paper
 from probi.solver.trimmed import solve_trimmed
 from probi.validation import check_mass, generator
 
-# The coreset's own error, as a share of the cost, is about this divided by the root of its nodes per cluster: 1 % with
-# 200 of them, where the largest in all runs of docs/results was 0.7 %. Its cost and the estimate contradict each other
-# if they differ by more than this many standard errors.
+# Error of a coreset, as a share of the cost: about CORESET_ERROR divided by the root of its nodes per cluster. With 200
+# of them that is 1 %; the largest error in all runs of docs/results was 0.7 %. The estimated cost and the cost of the
+# coreset contradict each other if they differ by more than CONTRADICTION standard errors.
 CORESET_ERROR, CONTRADICTION = 0.14, 4.0
 
-# Starts are compared long before they converge: the last per mille gains all of them about the same.
+# Starts are compared long before they converge: the last 0.1 % of the cost is gained by all of them alike.
 START_TOL = 1e-3
 
-# Starts that are made together, at most.
-TOGETHER = 16
+# Maximum number of starts that run side by side.
+MAX_STARTS_AT_ONCE = 16
 
 # With no more coordinates than this, starts that are nearly as good as the best are finished on the nodes too, and
 # others are drawn among realizations.
 MAX_TINY = 1 << 17
 
-# Whether swaps among realizations may gain is first looked at on so many nodes per cluster.
-NODES_FOR_GATE = 50
+# Nodes per cluster of the sample on which swaps among realizations are tried first: if none gains there, they end.
+NODES_PER_CLUSTER_IN_TRIAL = 50
 
-# Share of the cost by which the surrogate may err in the comparison of two sets of centers, and by which those differ
-# that are not the same.
+# As shares of the cost: the error of the surrogate (Problem.lifted) when it compares two sets of centers, and the
+# smallest difference of two sets that count as different.
 SURROGATE_ERROR, SAME_TOL = 1e-2, 1e-4
 
 
 class Effort(NamedTuple):
-    """How long swaps are tried: on how many of the best starts, for which gain, and how many may fail in a row.
+    """How long to try swaps of centers."""
 
-    ``n_trials`` are tried at once on all nodes, after others on a sample of them. ``local`` says the same for many
-    clusters.
-    """
-
-    n_swapped: int
-    min_gain: float
-    patience: int
-    n_trials: int
-    local: LocalEffort
+    n_swapped: int  # best starts that are improved by swaps
+    min_gain: float  # share of the cost that a swap must gain
+    patience: int  # swaps that may fail in a row
+    n_trials: int  # swaps tried at once on all nodes, after those on a sample
+    local: LocalEffort  # the same for many clusters
 
     @classmethod
     def for_nodes(cls, n_clusters: int) -> Effort:
-        """All effort that pays off.
+        """As much effort as pays off.
 
-        On Covertype swaps lead two starts to one solution: more starts gain little, one alone is at times 0.3 % above
-        the best known cost. Twice the patience took half as long again and gained nothing.
+        On Covertype swaps lead two starts to the same solution. More starts gain little; a single one is sometimes
+        0.3 % above the best known cost. Twice the patience took half as long again and gained nothing.
         """
         return cls(n_swapped=2, min_gain=1e-5, patience=6 + n_clusters // 4, n_trials=8, local=THOROUGH)
 
     @classmethod
     def for_coreset(cls, n_clusters: int) -> Effort:
-        """Less: the coreset's own error, some 0.3 % of the cost, hides the last tenths of a per mille."""
+        """Less effort: gains below 0.01 % are lost in the coreset's own error, about 0.3 % of the cost."""
         return cls(n_swapped=1, min_gain=1e-4, patience=3 + n_clusters // 8, n_trials=4, local=QUICK)
 
 
@@ -132,37 +128,37 @@ def solve(
     Parameters
     ----------
     source : Nodes, Summary or array-like
-        What is clustered: data in memory, or what is kept of a stream. Rows of an array of shape (n, n_features) are
-        certain nodes; (n, m, n_features) are nodes with m equally likely realizations each; a list of arrays of shape
-        (m, n_features) has a node in each.
+        Data in memory, or the summary of a stream. Rows of an array of shape (n, n_features) are certain nodes; an
+        array of shape (n, m, n_features) has m equally likely realizations per node; a list of arrays of shape
+        (m, n_features) has one array per node.
     n_clusters : int
         Number of centers; for a summary at most the number it was made for.
     n_init : int, default=None
-        Starts, of which the best is taken further. None: 10, but 1 for 32 clusters and more, where swaps gain more than
-        starts, and 1 with ``preset="paper"``.
+        Number of starts, of which the best is refined. None: 10, but 1 for 32 clusters and more, where swaps gain more
+        than starts, and 1 with ``preset="paper"``.
     preset : {"default", "paper"}, default=None
         "paper" is P-LLOYD++ as in section 4.4 of the paper. The default tries starts on the nodes' medians, improves
         the best ones by swaps of centers, and finishes on the nodes themselves. None: that of the summary.
     init : array-like of shape (n_clusters, n_features), default=None
-        Centers to start from, instead of drawn ones. They keep their order and are not swapped.
+        Initial centers; they keep their order and are not swapped. None: centers are drawn.
     max_iter : int, default=None
-        Maximum number of rounds on the nodes. None: 100, and 10 with ``preset="paper"``.
+        Maximum number of rounds on the nodes. None: 100, or 10 with ``preset="paper"``.
     tol : float, default=1e-4
         The default preset stops when a round lowers the cost by less than this share of it; three times this share for
         32 and more clusters of a summary, whose own error is larger.
-    random_state : None, int, Generator or RandomState
-        The same seed gives the same bits, whatever the number of threads.
+    random_state : None, int, Generator or RandomState, default=None
+        The same seed gives the same bits, for any number of threads.
     verbose : int, default=0
-        1 prints a line for each start, 2 for each round too.
+        1 prints a line per start, 2 also one per round.
     on_progress : callable, default=None
-        Called with what the solver has just done, often: an object that prints as a line.
+        Called often, with the step that the solver has just done: an object that prints as one line.
     outliers : float, default=None
-        Share of the mass, such as 0.02, that is left out: at most so much, of the nodes whose expected distance to the
-        nearest center exceeds their own spread most. They get the label -1, and centers and costs are those of the
-        others (trimmed k-median).
+        Maximum share of the mass to leave out, such as 0.02 (trimmed k-median): the nodes whose expected distance to
+        the nearest center exceeds their own spread most. They get the label -1; centers and costs are those of the
+        other nodes.
     outlier_distance : float, default=None
-        Instead of a share: nodes are left out if their expected distance to the nearest center exceeds their own spread
-        by more than this.
+        Instead of a share: leave out nodes whose expected distance to the nearest center exceeds their own spread by
+        more than this.
 
     Returns
     -------
@@ -192,14 +188,30 @@ def solve(
             n_clusters, n_init, preset, init, max_iter, tol, random_state, progress, outliers, outlier_distance
         ),
     )
-    if result.n_distinct < n_clusters:
-        warnings.warn(few_distinct(result), SolverWarning, stacklevel=2)
-    if contradictory(result):
-        warnings.warn(contradiction(result), SolverWarning, stacklevel=2)
+    for message in warnings_about(result):
+        warnings.warn(message, SolverWarning, stacklevel=2)
     return result
 
 
-def contradictory(result: Result) -> bool:
+def warnings_about(result: Result) -> list[str]:
+    """Messages about empty clusters and contradictory costs; the estimators warn in scikit-learn's class."""
+    messages, k = [], len(result.centers)
+    if result.n_distinct < k:
+        messages.append(
+            f"Only {result.n_distinct} of {k} clusters have a node. The nodes are equal, or differ by so little "
+            'compared to their spread that more centers gain nothing; or, with preset="paper", a center lost all of '
+            "its nodes."
+        )
+    if _is_contradictory(result):
+        messages.append(
+            f"The estimated cost, {result.cost:.6g} ± {rounded(result.standard_error):g}, and the cost of the coreset, "
+            f"{result.coreset_cost:.6g}, disagree: a few nodes may carry most of the cost. Compute the cost on all "
+            "the data with probi.expected_cost, or make a larger summary."
+        )
+    return messages
+
+
+def _is_contradictory(result: Result) -> bool:
     """Whether the estimate of the cost and the coreset's own cost differ by more than their errors explain."""
     if result.standard_error == 0.0:
         return False
@@ -208,26 +220,8 @@ def contradictory(result: Result) -> bool:
     return abs(result.cost - result.coreset_cost) > CONTRADICTION * error
 
 
-def contradiction(result: Result) -> str:
-    """Warning for that case; the estimators issue it in scikit-learn's class."""
-    return (
-        f"The estimated cost, {result.cost:.6g} ± {rounded(result.standard_error):g}, and the cost of the coreset, "
-        f"{result.coreset_cost:.6g}, disagree: a few nodes may carry most of the cost. Compute the cost on all "
-        "the data with probi.expected_cost, or make a larger summary."
-    )
-
-
-def few_distinct(result: Result) -> str:
-    """Warning about empty clusters; the estimators issue it in scikit-learn's class."""
-    k = len(result.centers)
-    return (
-        f"Only {result.n_distinct} of {k} clusters have a node. The nodes are equal, or differ by so little compared "
-        'to their spread that more centers gain nothing; or, with preset="paper", a center lost all of its nodes.'
-    )
-
-
 def solve_quietly(source: Nodes | Summarized | ArrayLike, options: SolveOptions) -> Result:
-    """Solve without a warning."""
+    """Solve as :func:`solve` does, without warnings."""
     if isinstance(source, Summarized):
         return _solve_summary(source, options)
     return _solve_in_memory(as_nodes(source), options, Effort.for_nodes)
@@ -251,24 +245,25 @@ def _solve_summary(summary: Summarized, options: SolveOptions) -> Result:
         )
     options = replace(options, preset=options.preset or summary._solver_preset)
     result = _solve_in_memory(summary.coreset(), options, Effort.for_coreset)
-    summary = copy.copy(summary)  # which may read more nodes
-    known = summary.evaluate(result.centers, result.outlier_distance)
+    summary = copy.copy(summary)  # the result keeps it, and the caller may add nodes to the original
+    evaluation = summary.evaluate(result.centers, result.outlier_distance)
     return replace(
         result,
-        cost=known.cost,
-        standard_error=known.standard_error,
-        spread_cost=known.spread_cost,
-        lower_bound=known.lower_bound,
-        thinning_bound=known.thinning_bound,
+        cost=evaluation.cost,
+        standard_error=evaluation.standard_error,
+        spread_cost=evaluation.spread_cost,
+        lower_bound=evaluation.lower_bound,
+        thinning_bound=evaluation.thinning_bound,
         labels=None,
     ).of_source(without_outliers(summary, result))
 
 
 def _solve_nodes(nodes: Nodes, options: SolveOptions, effort: Effort) -> Result:
+    """Check the options, fill in the defaults of the preset and run it on all nodes."""
     preset = "default" if options.preset is None else options.preset
     if options.n_clusters > len(nodes):
         raise InputError(
-            f"n_clusters={options.n_clusters} is more than n_samples={len(nodes)}, the nodes there are. Ask for fewer."
+            f"n_clusters={options.n_clusters} is more than n_samples={len(nodes)}, the number of nodes. Ask for fewer."
         )
     if preset not in PRESETS:
         raise InputError(f"preset is {preset!r}, but must be one of {', '.join(PRESETS)}.")
@@ -279,13 +274,13 @@ def _solve_nodes(nodes: Nodes, options: SolveOptions, effort: Effort) -> Result:
     chosen = PRESETS[preset]
     n_init = options.n_init or (chosen.n_init if options.n_clusters < MANY else 1)
     n_init = 1 if init is not None else n_init
-    start = Start(options.n_clusters, n_init, init, options.max_iter or chosen.max_iter, options.tol)
-    best = chosen.run(nodes, start, effort, generator(options.random_state), options.progress)
+    parameters = Parameters(options.n_clusters, n_init, init, options.max_iter or chosen.max_iter, options.tol)
+    best = chosen.run(nodes, parameters, effort, generator(options.random_state), options.progress)
     return make_result(nodes, best.centers, best.n_rounds, init is not None, best.assignment)
 
 
-class Start(NamedTuple):
-    """Parameters of a solver's preset, with all defaults filled in."""
+class Parameters(NamedTuple):
+    """Parameters of a preset, with all defaults filled in."""
 
     n_clusters: int
     n_init: int
@@ -294,7 +289,9 @@ class Start(NamedTuple):
     tol: float
 
 
-def _solve(nodes: Nodes, parameters: Start, effort: Effort, rng: np.random.Generator, progress: Progress) -> Candidate:
+def _solve_by_default(
+    nodes: Nodes, parameters: Parameters, effort: Effort, rng: np.random.Generator, progress: Progress
+) -> Candidate:
     """Starts on the nodes' medians, swaps of centers, and last rounds on the nodes themselves."""
     problem = Problem.of(nodes)
     n_clusters, _, init, max_iter, tol = parameters
@@ -302,31 +299,31 @@ def _solve(nodes: Nodes, parameters: Start, effort: Effort, rng: np.random.Gener
     if init is not None:
         best = refine(problem, init, max_iter, tol, on_round)
     else:
-        lifted, back = problem.lifted().in_span()
+        lifted, from_span = problem.lifted().in_span()
         search = _search_locally if n_clusters >= MANY and not is_small(lifted, n_clusters) else _search
         best, others = search(lifted, parameters, effort, rng, progress)
-        best, others = best._replace(centers=back(best.centers)), [back(centers) for centers in others]
+        best, others = best._replace(centers=from_span(best.centers)), [from_span(centers) for centers in others]
         if not nodes.is_certain or best.n_rounds == 0:
             centers = [best.centers, *others]
             best = best_on_nodes(problem, centers[: None if _is_tiny(nodes) else 1], max_iter, tol, on_round)
         if not nodes.is_certain:
-            best = _from_realizations(problem, best, parameters, effort, rng, on_round)
+            best = _improve_by_realizations(problem, best, parameters, effort, rng, on_round)
     progress.finish("nodes", 1, 1, best.n_rounds, best.cost)
     return best
 
 
 def _search(
-    lifted: Problem, parameters: Start, effort: Effort, rng: np.random.Generator, progress: Progress
+    lifted: Problem, parameters: Parameters, effort: Effort, rng: np.random.Generator, progress: Progress
 ) -> tuple[Candidate, list[Floats]]:
-    """Try starts, and improve the best ones by swaps; the best of all, and starts that are nearly as good.
+    """Try starts, and improve the best ones by swaps; return the best of all, and starts that are nearly as good.
 
-    If only some features were looked at, no rounds are counted: the last ones are still to be made.
+    If only some features were searched, ``n_rounds`` is 0: the last rounds, on all features, are still to be made.
     """
     n_clusters, n_init, _, max_iter, tol = parameters
     search, on_all, features, origin = Searches.of(lifted, n_clusters, rng)
     tried: list[Candidate] = []
     while len(tried) < n_init:
-        numbers = range(len(tried), min(len(tried) + TOGETHER, n_init))
+        numbers = range(len(tried), min(len(tried) + MAX_STARTS_AT_ONCE, n_init))
         on_rounds = [progress.rounds("start", i + 1, n_init) for i in numbers]
         for on_round in on_rounds:
             on_round(0, np.inf)
@@ -337,7 +334,7 @@ def _search(
     better: list[Candidate] = []
     for start in _distinct(tried, START_TOL)[: effort.n_swapped]:
         on_swap = progress.rounds("swaps", start.start + 1, n_init)
-        # Two failures in a row: swaps on a sample are cheap.
+        # Twice the patience: swaps on a sample are cheap.
         patience = effort.patience if search is on_all else 2 * effort.patience
         centers, cost, n_tried = search.improve(start.centers, effort.min_gain, patience, rng, on_swap)
         if search is not on_all:
@@ -361,16 +358,19 @@ def _search(
 
 
 def _distinct(starts: list[Candidate], tol: float) -> list[Candidate]:
-    """Starts by increasing cost, without those that agree with the one before: they led to the same centers."""
+    """Starts by increasing cost, without those that cost the same as the one before: they led to the same centers."""
     ordered = sorted(starts, key=lambda candidate: candidate[:2])
     pairs = itertools.pairwise(ordered)
     return ordered[:1] + [start for before, start in pairs if start.cost - before.cost > tol * before.cost]
 
 
 def _search_locally(
-    lifted: Problem, parameters: Start, effort: Effort, rng: np.random.Generator, progress: Progress
+    lifted: Problem, parameters: Parameters, effort: Effort, rng: np.random.Generator, progress: Progress
 ) -> tuple[Candidate, list[Floats]]:
-    """Try starts on a sample of the nodes, and improve the best one; each swap looks only at nodes around it."""
+    """Try starts on a sample of the nodes, and improve the best one by swaps that look only at nearby nodes.
+
+    Unlike :func:`_search`, it returns no other starts.
+    """
     n_clusters, n_init, _, max_iter, tol = parameters
     seeds = [int(rng.integers(2**63)) for _ in range(n_init)]
     sampled = sample(lifted, SAMPLE_PER_CLUSTER * n_clusters, rng)
@@ -388,13 +388,18 @@ def _search_locally(
     return Candidate(better.cost, best.start, better.centers, better.n_rounds), []
 
 
-def _from_realizations(
-    problem: Problem, known: Candidate, parameters: Start, effort: Effort, rng: np.random.Generator, on_round: OnRound
+def _improve_by_realizations(
+    problem: Problem,
+    known: Candidate,
+    parameters: Parameters,
+    effort: Effort,
+    rng: np.random.Generator,
+    on_round: OnRound,
 ) -> Candidate:
     """Improve known centers by starts and swaps among realizations, if possible.
 
     Where nodes have distant realizations, a good center may lie far from all medians, at a point that many nodes may
-    take. Large problems skip the starts. Swaps are tried if one of the first candidates is a gain.
+    take. Large problems skip the starts. Swaps continue only if one of the first candidates lowers the cost.
     """
     n_clusters, n_init, _, max_iter, tol = parameters
     best = known
@@ -403,9 +408,9 @@ def _from_realizations(
         starts = [seed_as_in_paper(problem.nodes, n_clusters, np.random.default_rng(seed)) for seed in seeds]
         other = best_on_nodes(problem, starts, max_iter, tol, on_round, known.cost)
         best = min(best, other, key=lambda candidate: candidate.cost)
-    sampled = problem.every(len(problem.nodes) // (NODES_FOR_GATE * n_clusters))
-    for nodes in (sampled, problem)[sampled is problem :]:
-        search = NodeSwaps(nodes, best.centers, rng, effort.min_gain)
+    sampled = problem.every(len(problem.nodes) // (NODES_PER_CLUSTER_IN_TRIAL * n_clusters))
+    for part in [problem] if sampled is problem else [sampled, problem]:
+        search = NodeSwaps(part, best.centers, rng, effort.min_gain)
         if not search.gains_at_once():
             return best
     search.run(effort.patience, on_round)
@@ -418,7 +423,7 @@ def _is_tiny(nodes: Nodes) -> bool:
 
 
 def _solve_as_in_paper(
-    nodes: Nodes, parameters: Start, effort: Effort, rng: np.random.Generator, progress: Progress
+    nodes: Nodes, parameters: Parameters, effort: Effort, rng: np.random.Generator, progress: Progress
 ) -> Candidate:
     """P-LLOYD++ (section 4.4), which ignores ``effort``."""
     n_clusters, n_init, init, max_iter, _ = parameters
@@ -438,7 +443,7 @@ class _Preset(NamedTuple):
 
     n_init: int
     max_iter: int
-    run: Callable[[Nodes, Start, Effort, np.random.Generator, Progress], Candidate]
+    run: Callable[[Nodes, Parameters, Effort, np.random.Generator, Progress], Candidate]
 
 
-PRESETS = {"default": _Preset(10, 100, _solve), "paper": _Preset(1, 10, _solve_as_in_paper)}
+PRESETS = {"default": _Preset(10, 100, _solve_by_default), "paper": _Preset(1, 10, _solve_as_in_paper)}

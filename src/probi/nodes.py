@@ -39,7 +39,7 @@ class Nodes(NodeLayout):
         Realizations of all nodes, one after the other. float32 and float64 are kept, integers become float64.
     probabilities : array-like of shape (n_realizations,) or None
         Of each realization. Those of a node may sum to less than 1. None: equal ones that sum to 1. A sum that exceeds
-        1 by rounding to six decimals or to float32 is corrected, with an :class:`InputWarning`; a larger one is an
+        1 by rounding to six decimals or to float32 is corrected, with an :class:`InputWarning`; a larger sum is an
         error.
     offsets : array-like of shape (n_nodes + 1,)
         Start of each node, followed by the number of points.
@@ -51,7 +51,7 @@ class Nodes(NodeLayout):
     Notes
     -----
     Distances are square roots of sums of squares in float64. Distances below 1e-154, whose squares underflow, lose
-    precision if other coordinates are larger; data that is that small overall is refused.
+    precision if other coordinates are larger; data is refused if all of it is that small.
 
     Examples
     --------
@@ -154,7 +154,8 @@ class Nodes(NodeLayout):
                [5.4]])
         """
         points = as_floats(X, "X", 3)
-        if probabilities is None:  # which confirm the order of the axes if they sum to 1 along the second
+        # Probabilities that sum to 1 along the second axis would confirm the order of the axes.
+        if probabilities is None:
             warn_of_swapped_axes(points)
         return cls(*of_dense(points, probabilities), weights, ids)
 
@@ -238,12 +239,12 @@ class Nodes(NodeLayout):
         covariances : array-like
             (n_nodes, d, d); (d, d) for all nodes; (n_nodes,) variances or one variance for isotropic errors.
         n : int, default=None
-            Number of equally likely random realizations per node. None: 2 d + 1 sigma points, without randomness. Their
-            mean and covariance are exact, and so is the expected distance to the mean of an isotropic Gaussian.
+            Number of equally likely random realizations per node. None: 2 d + 1 sigma points, which are deterministic.
+            Their mean and covariance are exact, and so is the expected distance to the mean of an isotropic Gaussian.
         weights, ids : array-like of shape (n_nodes,), default=None
             As in :class:`Nodes`.
-        random_state : None, int, Generator or RandomState
-            For the draws.
+        random_state : None, int, Generator or RandomState, default=None
+            For the random realizations.
 
         Returns
         -------
@@ -300,8 +301,8 @@ class Nodes(NodeLayout):
         probabilities : {"keep", "normalize"}, default="keep"
             "normalize" divides those of each node by their sum, for values that are only proportional to probabilities.
         missing : {"error", "skip-row", "skip-node", "absent"}, default="error"
-            How to treat rows with a missing value, as in :func:`probi.io.read`: leave out the row, its node, or the
-            row with its probability.
+            How to treat rows with a missing value, as in :func:`probi.io.read`: raise an error, leave out the row, its
+            node, or the row with its probability.
         gather : bool, default=False
             Gather rows of a node that are not contiguous; nodes are in the order of their first rows.
 
@@ -356,7 +357,7 @@ class Nodes(NodeLayout):
         Parameters
         ----------
         obj : DataArray or Dataset
-            Of numbers. It is loaded into memory; ``ds.probi.cluster`` of ``probi.xarray`` reads chunk by chunk.
+            Numeric data. It is loaded into memory; ``ds.probi.cluster`` of ``probi.xarray`` reads chunk by chunk.
         node : str or sequence of str
             Dimensions of the nodes: ``("latitude", "longitude")`` for places, ``"number"`` for the members.
         realization : str, sequence of str or False, default=None
@@ -364,10 +365,10 @@ class Nodes(NodeLayout):
             called realization, number, member, ensemble, ens, mem, sample or draw (with chain); none if such a
             dimension is the node. False: none, values are certain.
         features : str or sequence of str, default=None
-            Variables of a Dataset. None: all numbers that have the dimensions of the nodes.
+            Variables of a Dataset. None: all numeric ones that have the dimensions of the nodes.
         weights : "cos_latitude" or DataArray, default=None
-            Weights of nodes. "cos_latitude" is the area of the cells of a grid; where latitude is a feature, each is
-            multiplied by the root of it instead, so that squared distances are means over the area.
+            Weights of nodes. "cos_latitude" weights the cells of a grid by area; where latitude is a feature dimension,
+            each feature is multiplied by the root of its area instead, so that squared distances weight cells by area.
         scale : mapping of str to float, default=None
             Divisor of each variable, which variables of different units need.
         missing : {"error", "absent"}, default="error"
@@ -487,12 +488,12 @@ class Nodes(NodeLayout):
             The m completed copies of a table, with the same rows; or mice's long format, with the columns .imp and .id,
             of which the original table (.imp = 0) is left out.
         weights, ids : array-like of shape (n_rows,), default=None
-            As in :class:`Nodes`. Without ids: .id, or the index of the DataFrames if it does more than count.
+            As in :class:`Nodes`. Without ids: .id, or the index of the DataFrames unless it only numbers the rows.
 
         Returns
         -------
         Nodes
-            With m realizations, or one for rows that are the same in all copies, because nothing was missing.
+            With m realizations per node, or one if all copies of its row are equal, because nothing was missing.
 
         See Also
         --------
@@ -547,7 +548,7 @@ class Nodes(NodeLayout):
             Of a GeoDataFrame: ``sigma`` is the radius of a circle that contains the true location with this
             probability, 0.68 for the accuracy that Android reports. None: it is a standard error.
         n, weights, ids, random_state
-            As in :meth:`from_gaussian`. Without ids: the index of a DataFrame if it does more than count.
+            As in :meth:`from_gaussian`. Without ids: the index of a DataFrame unless it only numbers the rows.
 
         Returns
         -------
@@ -586,7 +587,7 @@ class Nodes(NodeLayout):
         )
         return cls(*of_dense(points, probabilities), weights, own_ids if ids is None else ids)
 
-    # -- the same nodes with something changed ---------------------------------------------------------------------
+    # -- modified copies -------------------------------------------------------------------------------------------
 
     def scaled(self, factors: ArrayLike) -> Self:
         """Nodes with each feature multiplied by its factor, for example 1 / standard deviation.
@@ -650,7 +651,7 @@ class Nodes(NodeLayout):
         random_state: Any = None,
         return_bounds: bool = False,
     ) -> Any:
-        """Nodes with fewer realizations, which represent the others; weights and total probabilities are unchanged.
+        """Nodes with fewer realizations that represent all; weights and total probabilities are unchanged.
 
         Equal realizations are merged first, without loss, then those within a hundredth of the spread. If that is not
         enough, two are drawn from each of several groups of the node's realizations, so that its expected distance to
@@ -693,7 +694,10 @@ class Nodes(NodeLayout):
         return nodes, ThinningBounds(np.hypot(np.sqrt(thinned.variances), thinned.biases), thinned.moved)
 
     def _thin(self, max_realizations: int, key: int, first: int, bounded: bool = False) -> tuple[Thinned, Self]:
-        """Result of :meth:`thin` and its nodes, for a random key and the number of the first node under it."""
+        """Thinned arrays with their error bounds, and the nodes made of them.
+
+        ``key`` and the index of a node, counted from ``first``, seed its random numbers.
+        """
         given = Given(self.points, self.probabilities, self.offsets, self.total_probabilities)
         thinned = thin(given, max_realizations, key, first, bounded)
         arrays = {name: frozen(getattr(thinned, name)) for name in ("points", "probabilities", "offsets")}
@@ -742,11 +746,14 @@ class Nodes(NodeLayout):
         return to_table(self)
 
 
-# -- what users give as nodes -----------------------------------------------------------------------------------------
+# -- conversion of arrays ---------------------------------------------------------------------------------------------
 
 
 def as_nodes(X: Any) -> Nodes:
-    """Nodes as they are; arrays and lists of arrays by their shape; otherwise an error that names the right call."""
+    """Convert an array or a list of arrays, by shape, to nodes; Nodes are returned unchanged.
+
+    Raises an InputError that names the right call for anything else.
+    """
     if isinstance(X, Nodes):
         return X
     check_array_like(X)

@@ -31,7 +31,7 @@ from probi._parallel import prefetched
 from probi._types import Array, Floats
 from probi.errors import InputError, MissingExtraError
 from probi.inputs.dimensions import find_realization
-from probi.inputs.fields import Block, Field, as_dataset
+from probi.inputs.fields import NO_LABEL, Block, Field, as_dataset
 from probi.medoids import representatives
 from probi.nodes import Nodes
 from probi.objective import OUTLIER, are_outliers, expected_distances, memberships, two_nearest
@@ -50,9 +50,6 @@ __all__ = ["ProbiAccessor"]
 # Data of at most this size is clustered in memory, larger data through a summary.
 MAX_BYTES_IN_MEMORY = 1 << 27
 
-# Of a node without a realization, until labels are returned; an outlier has -1.
-NO_LABEL = np.iinfo(np.int32).min
-
 
 @xr.register_dataarray_accessor("probi")
 @xr.register_dataset_accessor("probi")
@@ -62,7 +59,7 @@ class ProbiAccessor:
     Parameters
     ----------
     obj : DataArray or Dataset
-        What is clustered.
+        The data to cluster.
 
     Examples
     --------
@@ -92,9 +89,9 @@ class ProbiAccessor:
     ) -> Any:
         """Cluster nodes, such as the places of an ensemble forecast.
 
-        Data above 128 MB is streamed: chunk by chunk it is read twice, once into a :class:`probi.Summary`, once to
-        label the nodes. Blocks follow the chunks of Dask or of the file, so each chunk is read once per pass if it is
-        short along the nodes.
+        Data above 128 MB is read block by block, in two passes: one into a :class:`probi.Summary`, one to label the
+        nodes. Blocks follow the chunks of Dask or of the file, so each chunk is read once per pass if it is short along
+        the nodes.
 
         Parameters
         ----------
@@ -131,28 +128,28 @@ class ProbiAccessor:
         >>> result.snow.values.round(1), result.label.values
         (array([0.1, 9.1]), array([0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1], dtype=int32))
         """
-        _check_free(self._obj, "cluster")
+        _check_new_dimension(self._obj, "cluster")
         field = Field(self._obj, node, realization, features, weights, scale, missing)
         run = _Run(field, n_clusters, random_state, options)
         per_node = _NodeResults(field, n_clusters)
         for block, nodes in run.batches():
             per_node.add(block, nodes, run.result)
-        result = _skeleton(field).assign_coords(cluster=np.arange(n_clusters))
-        nodes_dims = field.roles.node
-        result["label"] = (nodes_dims, per_node.labels(), {"long_name": "cluster with the smallest expected distance"})
+        result = xr.Dataset(coords=field.coords_without_realizations).assign_coords(cluster=np.arange(n_clusters))
+        labels, dims = _with_nan(per_node.labels), field.roles.node
+        result["label"] = (dims, labels, {"long_name": "cluster with the smallest expected distance"})
         result["distance"] = (
-            nodes_dims,
+            dims,
             per_node.distances,
-            {"long_name": "expected distance to the center of the cluster", **_unit_of(field)},
+            {"long_name": "expected distance to the center of the cluster", **_unit_attribute(field)},
         )
         result["membership"] = (
-            (*nodes_dims, "cluster"),
+            (*dims, "cluster"),
             per_node.memberships,
             {"long_name": "probability that the center of the cluster is the nearest", "units": "1"},
         )
         result["mass"] = ("cluster", run.result.clusters.mass, {"long_name": "weight times probability of the nodes"})
         _add_centers(result, field, run.result.centers, "cluster")
-        return result.assign_attrs(_about(field, run))
+        return result.assign_attrs(_attributes(field, run))
 
     def scenarios(
         self,
@@ -208,7 +205,7 @@ class ProbiAccessor:
         >>> gusts.sel(number=result.representative).shape  # the real members
         (2, 3, 4)
         """
-        _check_free(self._obj, "scenario")
+        _check_new_dimension(self._obj, "scenario")
         node = find_realization(as_dataset(self._obj), features) if realization is None else realization
         field = Field(self._obj, node, False, features, weights, scale, missing)
         if n_clusters > field.n_nodes:
@@ -216,150 +213,135 @@ class ProbiAccessor:
         run = _Run(field, n_clusters, random_state, options, in_memory=True)
         (block, nodes), centers = next(run.batches()), run.result.centers
         chosen = representatives(nodes, centers).index
-        # Scenarios without a member, where members are equal: the nearest one.
+        # If members are equal, a scenario may have none; the nearest member then represents it.
         chosen = np.where(chosen < 0, expected_distances(nodes, centers).argmin(axis=0), chosen)
         members = np.flatnonzero(block.present)[chosen]
-        result = _skeleton(field).assign_coords(scenario=np.arange(n_clusters))
+        result = xr.Dataset(coords=field.coords_without_realizations).assign_coords(scenario=np.arange(n_clusters))
         mass = run.result.clusters.mass
         result["probability"] = ("scenario", mass / mass.sum(), {"long_name": "share of the members", "units": "1"})
         for name, coordinate in _coordinates_of(field, members).items():
             suffix = "" if len(field.roles.node) == 1 else f"_{name}"
-            about = {"long_name": f"{name} of the member that represents the scenario"}
-            result[f"representative{suffix}"] = ("scenario", coordinate, about)
+            long_name = f"{name} of the member that represents the scenario"
+            result[f"representative{suffix}"] = ("scenario", coordinate, {"long_name": long_name})
         _add_centers(result, field, centers, "scenario")
-        labels = np.full(field.n_nodes, np.nan)
-        distances = labels.copy()
+        labels, distances = np.full(field.n_nodes, NO_LABEL, np.int32), np.full(field.n_nodes, np.nan)
         labels[block.present], distances[block.present] = _nearest(nodes, run.result)
-        result["label"] = (field.roles.node, _as_labels(labels.reshape(field.shape)), {"long_name": "scenario"})
+        result["label"] = (field.roles.node, _with_nan(labels.reshape(field.shape)), {"long_name": "scenario"})
         result["distance"] = (
             field.roles.node,
             distances.reshape(field.shape),
-            {"long_name": "distance to the center of the scenario", **_unit_of(field)},
+            {"long_name": "distance to the center of the scenario", **_unit_attribute(field)},
         )
-        return result.assign_attrs(_about(field, run))
+        return result.assign_attrs(_attributes(field, run))
 
 
 class _Run:
-    """A field, solved in memory or through a summary."""
+    """Solve a field, in memory or through a summary; ``result`` is the solution."""
 
     def __init__(
         self, field: Field, n_clusters: int, random_state: Any, options: Mapping[str, Any], in_memory: bool = False
     ) -> None:
         n_clusters = check_count("n_clusters", n_clusters)
         self.field, self.seed = field, seed_of(random_state)
-        self._kept: list[tuple[Block, Nodes]] = []
+        self._in_memory: tuple[Block, Nodes] | None = None
         self.result: Result
         if in_memory or field.n_bytes <= MAX_BYTES_IN_MEMORY:
-            self._kept = [self._read_all()]
-            self.result = solve(self._kept[0][1], n_clusters, random_state=self.seed, **options)
+            block = field.read_all()
+            nodes = Nodes(*block.arrays)
+            self._in_memory = block, nodes
+            self.result = solve(nodes, n_clusters, random_state=self.seed, **options)
         else:
             summary = Summary(n_clusters, random_state=self.seed)
             for _, nodes in self.batches():
                 summary.update(nodes)
-            # A copy does not keep the summary, which would stay in memory beside what is said of each node.
+            # A copy does not refer to the summary, which would stay in memory beside the results per node.
             self.result = replace(solve(summary, n_clusters, random_state=self.seed, **options))
 
-    def _read_all(self) -> tuple[Block, Nodes]:
-        block = self.field.read({name: slice(0, size) for name, size in zip(*self._box, strict=True)})
-        if not block.present.any():
-            raise InputError("All values are NaN: no node has a realization.")
-        return block, Nodes(*block.arrays)
-
-    @property
-    def _box(self) -> tuple[tuple[str, ...], tuple[int, ...]]:
-        return self.field.roles.node, self.field.shape
-
     def batches(self) -> Iterator[tuple[Block, Nodes]]:
-        """Blocks and their nodes, one ahead."""
-        if self._kept:
-            yield from self._kept
+        """Blocks and their nodes; the next block is read ahead."""
+        if self._in_memory is not None:
+            yield self._in_memory
             return
         for block in prefetched(self.field.blocks(), ahead=1):
             yield block, Nodes(*block.arrays)
 
 
 class _NodeResults:
-    """Results per node, filled block by block; NaN for nodes without a realization."""
+    """Results per node, filled block by block; NaN or NO_LABEL for nodes without a realization."""
 
     def __init__(self, field: Field, n_clusters: int) -> None:
         self.dims = field.roles.node
-        self._labels = np.full(field.shape, NO_LABEL, np.int32)
+        self.labels = np.full(field.shape, NO_LABEL, np.int32)
         self.distances = np.full(field.shape, np.nan, field.dtype)
         self.memberships = np.full((*field.shape, n_clusters), np.nan, np.float32)
 
     def add(self, block: Block, nodes: Nodes, result: Result) -> None:
+        """Compute the results of the nodes in a block."""
         labels, distances = _nearest(nodes, result)
         box = tuple(block.slices[name] for name in self.dims)
         for out, values in (
-            (self._labels, labels),
+            (self.labels, labels),
             (self.distances, distances),
             (self.memberships, memberships(nodes, result.centers)),
         ):
-            part = out[box]
+            part = out[box]  # not filled yet
             rows = np.full((len(block.present), *values.shape[1:]), part.flat[0], out.dtype)
             rows[block.present] = values
             out[box] = rows.reshape(part.shape)
-
-    def labels(self) -> Array:
-        gone = self._labels == NO_LABEL
-        return np.where(gone, np.float32(np.nan), self._labels.astype(np.float32)) if gone.any() else self._labels
 
 
 def _nearest(nodes: Nodes, result: Result) -> tuple[Array, Floats]:
     """Label of each node, -1 for outliers, and its distance to the nearest center."""
     nearest = two_nearest(nodes, result.centers)
-    is_out = are_outliers(nodes, nearest.distances, result.outlier_distance)
-    return np.where(is_out, OUTLIER, nearest.labels), nearest.distances
+    is_outlier = are_outliers(nodes, nearest.distances, result.outlier_distance)
+    return np.where(is_outlier, OUTLIER, nearest.labels), nearest.distances
 
 
-def _as_labels(labels: Array) -> Array:
-    """Whole numbers, unless some are missing, as xarray does it."""
-    return labels.astype(np.float32) if np.isnan(labels).any() else labels.astype(np.int32)
+def _with_nan(labels: Array) -> Array:
+    """Labels with NaN for NO_LABEL: float32 if there is any, since xarray has no missing integers."""
+    is_missing = labels == NO_LABEL
+    return np.where(is_missing, np.float32(np.nan), labels.astype(np.float32)) if is_missing.any() else labels
 
 
 # -- the Dataset that is returned -------------------------------------------------------------------------------------
 
 
-def _check_free(obj: Any, name: str) -> None:
+def _check_new_dimension(obj: Any, name: str) -> None:
+    """Raise if the data has a dimension that the result adds."""
     if name in obj.sizes:
         raise InputError(f"There is a dimension {name!r} already: rename it, for example obj.rename({name}='group').")
 
 
-def _skeleton(field: Field) -> Any:
-    """A Dataset with the coordinates of nodes and features, and without those of realizations."""
-    gone = [name for name in field.roles.realization if name in field.dataset.dims]
-    return xr.Dataset(coords=field.dataset.drop_dims(gone).coords)
-
-
 def _add_centers(result: Any, field: Field, centers: Floats, dim: str) -> None:
+    """Add a variable with the centers for each variable of the data."""
     for name, (dims, values) in field.unstack(centers).items():
         attrs = {
             key: value
             for key, value in field.dataset[name].attrs.items()
             if key in ("units", "long_name", "standard_name")
         }
-        free = name if name not in result else f"{name}_center"
-        result[free] = ((dim, *dims), values.astype(field.dtype), attrs)
+        unused = name if name not in result else f"{name}_center"
+        result[unused] = ((dim, *dims), values.astype(field.dtype), attrs)
 
 
 def _coordinates_of(field: Field, index: Array) -> dict[str, Array]:
     """Coordinates of some nodes along each dimension of the nodes; positions where there are none."""
-    places = np.unravel_index(index, field.shape)
+    positions = np.unravel_index(index, field.shape)
     return {
-        name: field.dataset.coords[name].to_numpy()[place] if name in field.dataset.coords else place
-        for name, place in zip(field.roles.node, places, strict=True)
+        name: field.dataset.coords[name].to_numpy()[position] if name in field.dataset.coords else position
+        for name, position in zip(field.roles.node, positions, strict=True)
     }
 
 
-def _unit_of(field: Field) -> dict[str, str]:
-    """Units of distances, if all features share them."""
+def _unit_attribute(field: Field) -> dict[str, str]:
+    """The attribute "units" of distances; empty unless all features share one unit."""
     units = {field.dataset[name].attrs.get("units") for name in field.roles.variables}
-    only = units.pop() if len(units) == 1 and not field.is_scaled else None
-    return {} if only is None else {"units": str(only)}
+    shared = units.pop() if len(units) == 1 and not field.is_scaled else None
+    return {} if shared is None else {"units": str(shared)}
 
 
-def _about(field: Field, run: _Run) -> dict[str, Any]:
-    """How it was made, in values that files can hold."""
+def _attributes(field: Field, run: _Run) -> dict[str, Any]:
+    """Attributes of the Dataset that say how it was made, of types that NetCDF can store."""
     result = run.result
     return {
         "title": f"{counted(len(result.centers), 'cluster')} of {field.n_nodes:,} nodes by probabilistic k-median",

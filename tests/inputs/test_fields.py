@@ -424,7 +424,7 @@ MESSAGES = [
     (forecast()[:, :0], {"node": PLACES}, "Dimension 'latitude' has size 0, so there are no nodes"),
     (forecast(steps=2)[:, :0], {"node": PLACES}, "Variable 't2m' has no features"),
     (UNITS, {"node": PLACES}, "Features have different units: t2m (K), u10 (m s-1). Write scale={'t2m': ..., 'u10': "
-     "...} with a difference of each that counts as much as one of the others, or select features of one unit."),
+     "...} with the difference in each that counts as much as those in the others, or select features of one unit."),
     (UNITS, {"node": PLACES, "scale": {"x": 1.0}}, "scale must give a number for features by name, among 't2m', 'u10'"),
     (UNITS, {"node": PLACES, "scale": {"t2m": 0.0}}, "Scales must be positive numbers."),
     (WORDS, {"node": PLACES}, "Variable 't2m' is of dtype <U"),

@@ -1,4 +1,4 @@
-"""Labeled arrays of xarray as nodes, block by block, and values per cluster back on the dimensions of the features."""
+"""Labeled arrays of xarray as nodes, read block by block, and centers back on the dimensions of the features."""
 
 from __future__ import annotations
 
@@ -16,21 +16,27 @@ from probi.errors import InputError, InputWarning
 from probi.inputs.dimensions import Names, check_labeled, choose_roles, written
 from probi.validation import check_choice
 
-# Values of a block: enough to read at full speed, few enough that some blocks are in memory at once. A chunk of the
-# file that is larger is read at once, up to the second number; an even larger one is read several times.
+# Size of a block: large enough to read at full speed, small enough to keep several in memory. A larger chunk of the
+# file is one block up to the second size; an even larger chunk is divided, and read once per block.
 BLOCK_BYTES, MAX_BLOCK_BYTES = 1 << 22, 1 << 26
 
 MISSING = ("error", "absent")
 
-# Coordinates on the Earth, by their standard names: units in use, by the start of what follows "degree", and names.
+ALL_NAN = "All values are NaN: no node has a realization."
+
+# By the CF standard name of a coordinate: the first letter after "degrees" in its units, as in "degrees_north", and its
+# usual names.
 EARTH = {"latitude": ("n", ("latitude", "lat")), "longitude": ("e", ("longitude", "lon"))}
 
-# Weights of a grid by the area of its cells.
+# The value of ``weights`` that weights the cells of a grid by area.
 COS_LATITUDE = "cos_latitude"
+
+# Label of nodes without a realization; an outlier has -1.
+NO_LABEL = np.iinfo(np.int32).min
 
 
 class Block(NamedTuple):
-    """Some nodes: their positions along each dimension of the nodes, and the arrays of those with a realization."""
+    """Nodes in a box: slices along the dimensions of the nodes, and the arrays of those that have a realization."""
 
     slices: dict[str, slice]
     present: Mask  # of all nodes at these positions, in C order
@@ -96,13 +102,13 @@ class Field:
         self.n_realizations: int = math.prod(self.dataset.sizes[name] for name in self.roles.realization)
         self.n_columns = self.columns[-1].stop
         self.dtype: np.dtype[Any] = _dtype(self.dataset)
-        self._coordinates = _coordinates(self.dataset, self.roles.node)
-        self._weights, self._factors = self._weighted(weights)
-        self._scale(scale)
-        # Columns that have a value: known when the first of them are read.
+        self.coordinates = _coordinates(self.dataset, self.roles.node)
+        self._weights, self._factors = self._weights_and_factors(weights)
+        self._apply_scale(scale)
+        # Columns that have a value: unknown until the first values are read.
         self._kept: Mask | None = None
 
-    # -- what it is -------------------------------------------------------------------------------------------------
+    # -- properties -------------------------------------------------------------------------------------------------
 
     @property
     def n_nodes(self) -> int:
@@ -116,21 +122,22 @@ class Field:
 
     @property
     def kept(self) -> Mask:
-        """Columns that have a value, as far as is known."""
+        """Mask of the columns that have a value; all of them before any values are read."""
         return np.ones(self.n_columns, np.bool_) if self._kept is None else self._kept
 
     @property
-    def coordinates(self) -> dict[str, Array]:
-        """Coordinate of each dimension of the nodes, as ids; positions where there is none."""
-        return self._coordinates
-
-    @property
     def is_scaled(self) -> bool:
-        """Whether coordinates of points are not the values of the variables."""
+        """Whether points are the values of the variables multiplied by factors."""
         return self._factors is not None
 
-    def _weighted(self, weights: Any) -> tuple[Any, Floats | None]:
-        """Weights of nodes as a DataArray, and factors of features, or None."""
+    @property
+    def coords_without_realizations(self) -> Any:
+        """Coordinates of nodes and features, as xarray has them, for a Dataset of results."""
+        dropped = [name for name in self.roles.realization if name in self.dataset.dims]
+        return self.dataset.drop_dims(dropped).coords
+
+    def _weights_and_factors(self, weights: Any) -> tuple[Any, Floats | None]:
+        """Weights of nodes as a DataArray, and factors of features; each None if there are none."""
         if weights is None:
             return None, None
         nodes = set(self.roles.node)
@@ -144,7 +151,7 @@ class Field:
             raise InputError(
                 f"weights={COS_LATITUDE!r} needs a coordinate called latitude or lat, or one with that standard name."
             )
-        # Not negative at a pole, where rounding may make it so.
+        # At a pole rounding may make the cosine negative.
         cosine = np.abs(np.cos(np.deg2rad(latitude.astype(np.float64))))
         if set(latitude.dims) <= nodes:
             return cosine, None
@@ -157,7 +164,8 @@ class Field:
                 factors[part.start : part.stop] = root.to_numpy().reshape(-1)
         return None, factors
 
-    def _scale(self, scale: Mapping[str, float] | None) -> None:
+    def _apply_scale(self, scale: Mapping[str, float] | None) -> None:
+        """Divide the factors of features by the scales of their variables."""
         names = [part.name for part in self.columns]
         divisors = check_scale(names, [self.dataset[name].attrs.get("units") for name in names], scale)
         if divisors is None:
@@ -170,9 +178,9 @@ class Field:
     # -- blocks -----------------------------------------------------------------------------------------------------
 
     def blocks(self, in_order: bool = False) -> Iterator[Block]:
-        """Blocks of nodes, those with any node that has a realization.
+        """Read the nodes in blocks; blocks without any realization are left out.
 
-        With ``in_order`` nodes are in C order of their dimensions, else in the order of the chunks.
+        With ``in_order`` nodes are in C order of their dimensions, otherwise in the order of the chunks.
         """
         any_present = False
         for slices in self.boxes(in_order):
@@ -181,10 +189,17 @@ class Field:
                 any_present = True
                 yield block
         if not any_present:
-            raise InputError("All values are NaN: no node has a realization.")
+            raise InputError(ALL_NAN)
+
+    def read_all(self) -> Block:
+        """Read all nodes as one block."""
+        block = self.read({name: slice(0, size) for name, size in zip(self.roles.node, self.shape, strict=True)})
+        if not block.present.any():
+            raise InputError(ALL_NAN)
+        return block
 
     def boxes(self, in_order: bool = False) -> list[dict[str, slice]]:
-        """Slices along the dimensions of the nodes, of each block."""
+        """For each block, its slices along the dimensions of the nodes."""
         per_node = self.n_realizations * self.n_columns * self.dtype.itemsize
         if in_order:
             per_row, chunks = per_node * math.prod(self.shape[1:]), self._chunks()
@@ -201,7 +216,7 @@ class Field:
         """Sizes of the chunks of the largest variable along the dimensions of the nodes; 1 without chunks."""
         largest = max(self.columns, key=lambda part: part.stop - part.start).name
         variable = self.dataset[largest]
-        # What was loaded still says how it was stored.
+        # Loaded data keeps the encoding of its file, but is no longer read in its chunks.
         is_loaded = getattr(variable.variable, "_in_memory", False)
         in_file = {} if is_loaded else variable.encoding.get("preferred_chunks") or {}
         by_dask = {name: max(sizes) for name, sizes in variable.chunksizes.items()}
@@ -213,7 +228,7 @@ class Field:
         present: Mask = np.ones(len(values), np.bool_)
         weights, ids = self._node_weights(slices), self._ids(slices)
         n, m, d = values.shape
-        if not np.isnan(values.max()):  # also propagates NaN, without an array of its own
+        if not np.isnan(values.max()):  # the maximum propagates NaN, and needs no temporary array
             self._keep(np.ones(d, np.bool_))
             return Block(slices, present, values.reshape(n * m, d), None, np.arange(n + 1) * m, weights, ids)
         missing = self._find_missing(values, slices)
@@ -254,23 +269,23 @@ class Field:
 
     def _find_missing(self, values: Array, slices: dict[str, slice]) -> Mask:
         """Which realizations are missing, (n, m); features without any value are left out from now on."""
-        nan = np.isnan(values)
-        missing = np.asarray(nan.all(axis=2))
-        if missing.all():
-            return missing
-        self._keep(np.asarray(~nan.all(axis=(0, 1))))
-        partly = np.asarray(nan[:, :, self._kept].any(axis=2))
-        wrong = np.argwhere(partly & ~missing)
-        if len(wrong) and self.missing == "error":
-            node, realization = wrong[0]
+        is_nan = np.isnan(values)
+        all_nan = np.asarray(is_nan.all(axis=2))
+        if all_nan.all():
+            return all_nan
+        self._keep(np.asarray(~is_nan.all(axis=(0, 1))))
+        any_nan = np.asarray(is_nan[:, :, self._kept].any(axis=2))
+        incomplete = np.argwhere(any_nan & ~all_nan)
+        if len(incomplete) and self.missing == "error":
+            node, realization = incomplete[0]
             raise InputError(
-                f"Realization {realization} of node {self._name(slices, node)} has values for some features and NaN "
-                "for others. Fill them in, or write missing='absent' to leave out such realizations."
+                f"Realization {realization} of node {self._describe(slices, node)} has values for some features and "
+                "NaN for others. Fill them in, or write missing='absent' to leave out such realizations."
             )
-        return partly
+        return any_nan
 
     def _keep(self, kept: Mask) -> None:
-        """Remember which columns have values; later blocks must have the same."""
+        """Remember which columns have values; raise if a later block has values in others."""
         if self._kept is None:
             self._kept = kept
         elif (kept & ~self._kept).any():
@@ -284,9 +299,10 @@ class Field:
     # -- coordinates ------------------------------------------------------------------------------------------------
 
     def _ids(self, slices: dict[str, slice]) -> Array | None:
+        """Ids of the nodes in a box: coordinates, with a field per dimension if there are several; None without any."""
         if not any(name in self.dataset.coords for name in self.roles.node):
             return None
-        parts = [self._coordinates[name][slices[name]] for name in self.roles.node]
+        parts = [self.coordinates[name][slices[name]] for name in self.roles.node]
         if len(parts) == 1:
             return parts[0]
         shape = tuple(map(len, parts))
@@ -299,6 +315,7 @@ class Field:
         return out
 
     def _node_weights(self, slices: dict[str, slice]) -> Array | None:
+        """Weights of the nodes in a box, in C order; None if all are 1."""
         if self._weights is None:
             return None
         selected = self._weights.isel({name: slices[name] for name in self._weights.dims})
@@ -306,21 +323,21 @@ class Field:
         values: Array = selected.expand_dims(sizes).transpose(*self.roles.node).to_numpy()
         return values.reshape(-1)
 
-    def _name(self, slices: dict[str, slice], node: int) -> str:
+    def _describe(self, slices: dict[str, slice], node: int) -> str:
         """Coordinates of a node in a box, for messages."""
         sizes = [slices[name].stop - slices[name].start for name in self.roles.node]
         positions = np.unravel_index(node, sizes)
         return ", ".join(
-            f"{name}={self._coordinates[name][slices[name].start + position]}"
+            f"{name}={self.coordinates[name][slices[name].start + position]}"
             for name, position in zip(self.roles.node, positions, strict=True)
         )
 
-    # -- back -------------------------------------------------------------------------------------------------------
+    # -- centers ----------------------------------------------------------------------------------------------------
 
     def unstack(self, centers: Array) -> dict[str, tuple[tuple[str, ...], Array]]:
         """Centers (k, n_features) by variable, in its own units: its feature dimensions and an array (k, ...).
 
-        What is NaN everywhere in the data is NaN in the centers.
+        Features that are NaN everywhere in the data are NaN in the centers.
         """
         columns = np.full((len(centers), self.n_columns), np.nan)
         columns[:, self.kept] = centers
@@ -332,25 +349,25 @@ class Field:
         }
 
 
-def as_dataset(obj: Any, name: str = "value") -> Any:
-    """Dataset of a DataArray; a Dataset is returned unchanged."""
+def as_dataset(obj: Any) -> Any:
+    """Dataset of a DataArray, whose variable is called "value" if it has no usable name; a Dataset is unchanged."""
     check_labeled(obj)
     if hasattr(obj, "data_vars"):
         return obj
-    own = obj.name is not None and obj.name not in obj.coords and obj.name not in obj.dims
-    return obj.to_dataset(name=obj.name if own else name)
+    has_name = obj.name is not None and obj.name not in obj.coords and obj.name not in obj.dims
+    return obj.to_dataset(name=obj.name if has_name else "value")
 
 
 def check_scale(names: Sequence[str], units: Sequence[Any], scale: Mapping[str, float] | None) -> list[float] | None:
-    """Divisors of features by name; without them, features of different units are an error."""
+    """Divisor of each feature, or None without ``scale``; then features of different units are an error."""
     if scale is None:
-        given = {str(unit) for unit in units if unit is not None}
-        if len(given) > 1:
+        different = {str(unit) for unit in units if unit is not None}
+        if len(different) > 1:
             listed = ", ".join(f"{name} ({unit or 'no unit'})" for name, unit in zip(names, units, strict=True))
             example = ", ".join(f"{name!r}: ..." for name in names)
             raise InputError(
-                f"Features have different units: {listed}. Write scale={{{example}}} with a difference of each that "
-                "counts as much as one of the others, or select features of one unit."
+                f"Features have different units: {listed}. Write scale={{{example}}} with the difference in each "
+                "that counts as much as those in the others, or select features of one unit."
             )
         return None
     if not set(scale) <= set(names):
@@ -362,6 +379,7 @@ def check_scale(names: Sequence[str], units: Sequence[Any], scale: Mapping[str, 
 
 
 def _columns(dataset: Any, node: tuple[str, ...], realization: tuple[str, ...]) -> list[VariableColumns]:
+    """Columns of each variable, one variable after the other."""
     columns, start = [], 0
     for name, variable in dataset.data_vars.items():
         dims = tuple(dim for dim in variable.dims if dim not in node and dim not in realization)
@@ -379,12 +397,12 @@ def _dtype(dataset: Any) -> np.dtype[Any]:
 
 
 def _edges(shape: Sequence[int], chunks: Sequence[int], per_node: int) -> list[list[int]]:
-    """Edges of blocks along each dimension: at chunks, several in a block, or within one that is too large."""
+    """Edges of blocks along each dimension: a block is several whole chunks, or a part of a chunk that is too large."""
     steps = [min(chunk, size) for chunk, size in zip(chunks, shape, strict=True)]
     n_bytes = per_node * math.prod(steps)
     if n_bytes > MAX_BLOCK_BYTES:
         n_times = 1
-        for axis, step in enumerate(steps):  # rows of a chunk first: they are contiguous in it
+        for axis, step in enumerate(steps):  # the first dimension first: parts along it are contiguous in a chunk
             steps[axis] = max(1, step * MAX_BLOCK_BYTES // n_bytes)
             n_times *= -(-step // steps[axis])
             n_bytes = n_bytes // step * steps[axis]
@@ -398,8 +416,8 @@ def _edges(shape: Sequence[int], chunks: Sequence[int], per_node: int) -> list[l
                 InputWarning,
             )
     for axis in reversed(range(len(steps))):
-        several = max(1, BLOCK_BYTES // max(1, n_bytes))
-        grown = min(shape[axis], steps[axis] * several)
+        n_chunks = max(1, BLOCK_BYTES // max(1, n_bytes))
+        grown = min(shape[axis], steps[axis] * n_chunks)
         n_bytes = n_bytes // steps[axis] * grown
         steps[axis] = grown
         if grown < shape[axis]:
@@ -408,9 +426,9 @@ def _edges(shape: Sequence[int], chunks: Sequence[int], per_node: int) -> list[l
 
 
 def earth_coordinate(dataset: Any, kind: str) -> Any:
-    """The coordinate of the latitude or longitude, by its standard name, its units or its name; None if none has."""
-    start, names = EARTH[kind]
-    units = re.compile(rf"degrees?_?{start}", re.IGNORECASE)
+    """Coordinate of the latitude or longitude, found by standard name, by units or by name; None if there is none."""
+    letter, names = EARTH[kind]
+    units = re.compile(rf"degrees?_?{letter}", re.IGNORECASE)
     coords = [(str(name).lower(), coordinate) for name, coordinate in dataset.coords.items() if coordinate.dims]
     by_standard_name = [c for _, c in coords if c.attrs.get("standard_name") == kind]
     by_units = [c for _, c in coords if units.match(str(c.attrs.get("units", "")))]
@@ -427,13 +445,13 @@ def _coordinates(dataset: Any, node: tuple[str, ...]) -> dict[str, Array]:
             ids[name] = np.arange(dataset.sizes[name])
             continue
         if not index.is_unique:
-            twice = index[index.duplicated()][0]
+            repeated = index[index.duplicated()][0]
             raise InputError(
-                f"Coordinate {name!r} has {twice} more than once, so nodes would share an id. Write "
+                f"Coordinate {name!r} has {repeated} more than once, so nodes would share an id. Write "
                 f"obj.drop_duplicates({name!r}), or obj.drop_vars({name!r}) to number the nodes."
             )
-        sorted_ = index.is_monotonic_increasing or index.is_monotonic_decreasing
-        if len(node) > 1 and index.dtype.kind in "fiu" and not sorted_:
+        is_sorted = index.is_monotonic_increasing or index.is_monotonic_decreasing
+        if len(node) > 1 and index.dtype.kind in "fiu" and not is_sorted:
             _notes.warn(
                 f"Coordinate {name!r} is not sorted, so results cannot be drawn as a map. Write "
                 f"obj.sortby({name!r}) first.",

@@ -11,14 +11,11 @@ import pyarrow as pa
 
 from probi._files import AnyPath, write_atomically
 from probi._types import Array, Integers
-from probi.inputs.fields import Field, earth_coordinate
+from probi.inputs.fields import NO_LABEL, Field, earth_coordinate
 from probi.io.formats.labeled import LabeledFile
 from probi.io.reader import Reader
 from probi.io.transform import Transform
 from probi.solver.result import Result
-
-# In the file, of a node without a realization; an outlier has -1.
-NO_LABEL = np.iinfo(np.int32).min
 
 
 class GridLabels(NamedTuple):
@@ -66,8 +63,7 @@ def grid_labels(reader: Reader, assignment: AnyPath, results: Sequence[Result], 
     with assignment.open("rb") as file:
         table = pq.read_table(file)
     where = _positions(table, field)
-    dropped = [name for name in field.roles.realization if name in field.dataset.dims]
-    dataset = xr.Dataset(coords=field.dataset.drop_dims(dropped).coords)
+    dataset = xr.Dataset(coords=field.coords_without_realizations)
     for result in results:
         suffix = f"_{len(result.centers)}" if len(results) > 1 else ""
         about = {"long_name": "cluster with the smallest expected distance", "_FillValue": np.int32(NO_LABEL)}

@@ -16,7 +16,7 @@ from probi.io.node_assembler import Counts, by_kind
 from probi.io.passes import Tally
 from probi.io.transform import Transform
 from probi.io.write import write_centers, write_json
-from probi.solver.result import Result
+from probi.solver.result import Result, outlier_share
 from probi.summary import Summary
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Results:
         """Contents of result.json and output of --json; computed once, so that time and memory agree."""
         summary, space = self.summary, self.space
         return {
-            "details_of": f"the {self._which} solution; all are in solutions",
+            "details_of": f"the {self._chosen_as} solution; all are in solutions",
             "recommended": None if self.choice is None else self.choice.recommended,
             "reason": None if self.choice is None else self.choice.reason,
             **self._costs(self.chosen),
@@ -94,7 +94,8 @@ class Results:
         }  # fmt: skip
 
     @property
-    def _which(self) -> str:
+    def _chosen_as(self) -> str:
+        """Which solution the chosen one is, in a word."""
         return "only" if self.choice is None else "largest" if self.choice.recommended is None else "recommended"
 
     def _costs(self, i: int) -> dict[str, Any]:
@@ -119,15 +120,15 @@ class Results:
 
     def _solution(self, i: int) -> dict[str, Any]:
         result = self.results[i]
-        inverse = self.space.inverse(result.centers)
-        chosen = result.representatives
-        medians = self.space.inverse(chosen.medians)
+        centers = self.space.inverse(result.centers)
+        representatives = result.representatives
+        medians = self.space.inverse(representatives.medians)
         return {
             **self._costs(i),
             "excess": result.excess,
             "above_optimum_at_most": result.above_optimum,
-            "representatives_cost": chosen.total_cost,
-            "representatives_standard_error": chosen.standard_error,
+            "representatives_cost": representatives.total_cost,
+            "representatives_standard_error": representatives.standard_error,
             **({} if self.choice is None else self.choice.measures(i)),
             **self._outliers(i),
             "clusters": [
@@ -135,13 +136,13 @@ class Results:
                     "cluster": c,
                     **{name: float(getattr(result.clusters, name)[c]) for name in ("mass", "cost", "spread")},
                     "n_nodes": int(self.tallies[i].counts[c]) if self.tallies else None,
-                    "center": dict(zip(self.space.features, map(float, inverse[c]), strict=True)),
+                    "center": dict(zip(self.space.features, map(float, centers[c]), strict=True)),
                     "representative": {
-                        "id": None if chosen.ids is None else chosen.names[c],
-                        "cost": float(chosen.cost[c]),
+                        "id": None if representatives.ids is None else representatives.names[c],
+                        "cost": float(representatives.cost[c]),
                         "median": dict(zip(self.space.features, map(float, medians[c]), strict=True)),
                     }
-                    if chosen.index[c] >= 0
+                    if representatives.index[c] >= 0
                     else None,
                 }
                 for c in range(len(result.centers))
@@ -169,7 +170,7 @@ class Results:
     def write(self, folder: AnyPath) -> None:
         """Write centers, result.json, report and summary to a folder; small files first, in case the disk fills up."""
         if not self.tallies:
-            # One from another run would not match the centers.
+            # Assignments of an earlier run would not match the centers.
             (folder / "assignment.parquet").unlink(missing_ok=True)
         write_centers(folder, self.results, self.space, self.summary.about.get("reading"))
         write_json(folder / "result.json", self.values)
@@ -183,21 +184,20 @@ class Results:
         result = self.shown[self.chosen]
         print(_headline(result, self.results[self.chosen], self.space.unit))
         if result.outlier_distance < math.inf:
-            share = result.outlier_mass / (result.outlier_mass + float(result.clusters.mass.sum()))
-            unit = f" {self.space.unit}".rstrip()
-            print(f"Left out as outliers: {share:.2%} of the mass, farther than {result.outlier_distance:,.6g}{unit}.")
+            distance = _with_unit(f"{result.outlier_distance:,.6g}", self.space.unit)
+            print(f"Left out as outliers: {outlier_share(result):.2%} of the mass, farther than {distance}.")
         names = self.space.features[:4]
-        inverse = self.space.inverse(result.centers)
+        centers = self.space.inverse(result.centers)
         clusters, total = result.clusters, result.clusters.mass.sum()
-        chosen = self.results[self.chosen].representatives
+        representatives = self.results[self.chosen].representatives
         rows = []
         for c, (mass, cost, spread) in enumerate(zip(clusters.mass, clusters.cost, clusters.spread, strict=True)):
-            each = mass or math.nan
-            numbers = [f"{mass / total:.1%}", f"{cost / each:,.6g}", f"{spread / each:,.6g}"]
-            ids = [] if chosen.ids is None else [_shortened(chosen.names[c])]
-            rows.append([str(c), *numbers, *ids, *(f"{value:,.6g}" for value in inverse[c, : len(names)])])
-        named = [] if chosen.ids is None else ["representative"]
-        print_table(["cluster", "mass", "to center", "spread", *named, *names], rows)
+            divisor = mass or math.nan  # an empty cluster has no means
+            numbers = [f"{mass / total:.1%}", f"{cost / divisor:,.6g}", f"{spread / divisor:,.6g}"]
+            ids = [] if representatives.ids is None else [_shortened(representatives.names[c])]
+            rows.append([str(c), *numbers, *ids, *(f"{value:,.6g}" for value in centers[c, : len(names)])])
+        id_header = [] if representatives.ids is None else ["representative"]
+        print_table(["cluster", "mass", "to center", "spread", *id_header, *names], rows)
         if len(self.space.features) > len(names):
             print(f"and {len(self.space.features) - len(names)} more features of the centers.")
 
@@ -213,7 +213,7 @@ class Results:
         print_table(["k", "cost", "±", "beyond spread", *measures[0]], rows)
         print(choice.reason)
         k = len(self.results[self.chosen].centers)
-        print(f"Details are for the {self._which} k, {k}; for another, run again with only that -k.")
+        print(f"Details are for the {self._chosen_as} k, {k}; for another, run again with only that -k.")
 
 
 def _shortened(name: str) -> str:
@@ -223,6 +223,7 @@ def _shortened(name: str) -> str:
 
 
 def _headline(result: Result, estimated: Result, unit: str) -> str:
+    """Number of clusters, cost with its error or the estimate before a second pass, spread and bound."""
     error = _error_bar(result)
     if result.cost != estimated.cost and estimated.standard_error:
         error = f" (estimate of the summary: {estimated.cost:,.6g}{_error_bar(estimated)})"
@@ -230,9 +231,13 @@ def _headline(result: Result, estimated: Result, unit: str) -> str:
     spread = f"; {share:.0%} of it is the nodes' own spread" if result.spread_cost else ""
     above = result.above_optimum
     bound = "" if above is None else f"; at most {above:.1%} above the optimum"
-    cost = f"{result.cost:,.6g}{' ' * bool(unit)}{unit}{error}"
+    cost = _with_unit(f"{result.cost:,.6g}", unit)
     k = len(result.centers)
-    return f"{k} cluster{'s' * (k != 1)}, cost {cost}{spread}{bound}."
+    return f"{k} cluster{'s' * (k != 1)}, cost {cost}{error}{spread}{bound}."
+
+
+def _with_unit(text: str, unit: str) -> str:
+    return f"{text} {unit}" if unit else text
 
 
 def _error_bar(result: Result) -> str:
@@ -240,7 +245,7 @@ def _error_bar(result: Result) -> str:
 
 
 def command_line() -> str:
-    """The command as typed, but for secrets."""
+    """The command as typed, without secrets."""
     return shlex.join(["probi", *map(without_secrets, sys.argv[1:])])
 
 
@@ -252,19 +257,20 @@ def write_run_report(results: Results, path: AnyPath) -> None:
     grid = None if results.grid is None else results.grid.map(len(results.results[results.chosen].centers))
     if results.tallies:
         tally = results.tallies[results.chosen]
-        borderline = [Borderline(*node[2:]) for node in tally.borderline]  # without what they are sorted by
+        borderline = [Borderline(*node[2:]) for node in tally.borderline]  # without ratio and order, the sort keys
         second_pass = {"borderline": borderline, "n_borderline": tally.n_borderline}
-        second_pass["counts"] = [each.counts for each in results.tallies]
+        second_pass["counts"] = [tally.counts for tally in results.tallies]
     fewest, most = (len(results.results[i].centers) for i in (0, -1))
     clusters = counted(most, "cluster") if fewest == most else f"{fewest} to {most} clusters"
     names = [Path(name).name for name in results.sources]
     source = names[0] if len(names) == 1 else f"{len(names)} files" if names else "a summary"
     words = sys.argv[1:]
+    # Other commands, such as probi demo, have a fixed seed.
     has_seed = words[:1] not in (["cluster"], ["solve"]) or any(word.split("=")[0] == "--seed" for word in words)
     sample = results.summary.sample()
     context = ReportContext(
         title=f"{clusters} of {counted(results.summary.n_nodes, 'node')} from {source}",
-        read=_read(results),
+        read=_input_facts(results),
         settings=_settings(results, len(sample)),
         reproduce=command_line() + ("" if has_seed else f" --seed {results.parameters['seed']}"),
         unit=results.space.unit,
@@ -275,7 +281,8 @@ def write_run_report(results: Results, path: AnyPath) -> None:
     write_report(path, shown, sample, context, chosen=results.chosen, features=space.features, original=space.inverse)
 
 
-def _read(results: Results) -> dict[str, str]:
+def _input_facts(results: Results) -> dict[str, str]:
+    """What was read, label to text, for the report."""
     names, counts = results.sources, results.counts
     rows = {} if counts is None else {"Rows": f"{counts.rows:,}", "Rows left out": "; ".join(by_kind(counts)) or "none"}
     return {
@@ -287,6 +294,7 @@ def _read(results: Results) -> dict[str, str]:
 
 
 def _settings(results: Results, n_drawn: int) -> dict[str, str]:
+    """Seed, summary, scaling and the like, label to text, for the report."""
     summary, space = results.summary, results.space
     settings = {
         "Seed": str(results.parameters["seed"]),
@@ -299,12 +307,12 @@ def _settings(results: Results, n_drawn: int) -> dict[str, str]:
         settings["Plots"] = f"drawn from {n_drawn:,} nodes: the audit sample, in which distant nodes are more frequent"
     result = results.results[results.chosen]
     if results.tallies and result.standard_error > 0:
-        estimate = f"{result.cost:,.6g}{_error_bar(result)} {space.unit}".rstrip()
+        estimate = _with_unit(f"{result.cost:,.6g}{_error_bar(result)}", space.unit)
         settings["Cost"] = f"summed over all nodes in a second pass; the estimate of the summary was {estimate}"
     if results.choice is not None:
         settings["Number of clusters"] = results.choice.reason
         settings["Another k"] = (
-            f"details are for the {results._which} k; the slider of the plot shows the others, and probi solve "
+            f"details are for the {results._chosen_as} k; the slider of the plot shows the others, and probi solve "
             "summary.probi -k K makes a report of one"
         )
     return settings

@@ -20,13 +20,13 @@ from probi.report._picture import PALETTE, SAME_MARKER, limits
 from probi.report._scene import Scene, clean, fixed, short
 from probi.report.plots import (
     GOLDEN,
-    LONGEST_NAME,
+    MAX_NAME,
     OUTLIERS,
     Plane,
     axes_scale,
     choose_plane,
-    edges,
     ellipses,
+    inner_corners,
     n_drawn_note,
     sample_indices,
 )
@@ -101,7 +101,7 @@ def explorer_data(results: Sequence[Result], chosen: int, scene: Scene, tables: 
         "isCertain": scene.nodes.is_certain,
         "palette": PALETTE,
         "sameMarker": SAME_MARKER,
-        "features": [short(scene.features[j], LONGEST_NAME) for j in profiles.features],
+        "features": [short(scene.features[j], MAX_NAME) for j in profiles.features],
         "isPartial": len(profiles.features) < len(scene.features),
         "chosen": chosen,
         "solutions": [
@@ -151,7 +151,7 @@ class Frame(NamedTuple):
 
     def packed(self, points: Floats) -> str:
         """Positions as base64; outliers beyond the plot are at its edge, positions that are missing at 0."""
-        inside = np.clip(points, *edges(self.x, self.y))
+        inside = np.clip(points, *inner_corners(self.x, self.y))
         return packed(np.nan_to_num(self.steps(inside)), "<u2")
 
 

@@ -38,15 +38,15 @@ from probi.report._scene import (
     with_unit,
 )
 from probi.report.plots import clusters_picture, elbow_picture, profiles_picture, split_picture
-from probi.solver.result import Result
+from probi.solver.result import Result, outlier_share
 
 SCRIPTS = ("sort.js", "view.js", "draw.js", "panel.js", "explore.js")
 
 MAX_PROFILED = 12  # features whose names fit below a panel
-LONG = 25  # tables with more rows scroll in their own box
+MAX_UNSCROLLED = 25  # tables with more rows scroll in their own box
 
 N_TRAITS = 3  # features named for each cluster
-LEAST_TRAIT = 0.2  # fewer standard deviations from the median are not distinctive
+MIN_TRAIT = 0.2  # fewer standard deviations from the median are not distinctive
 MAX_FEATURES = 200  # in the table of centers
 MAX_CELLS = 10_000  # in the same table: only the largest clusters are shown if there are more
 MAX_ID = 24  # characters of an id in the table of clusters
@@ -142,7 +142,7 @@ def write_report(
     """Write a report as one self-contained HTML file, in light or dark mode.
 
     If scripts are allowed, a reader can explore it: point at nodes, click clusters, zoom, search ids, switch between
-    solutions and sort tables. Plots and tables are there without. At most 5,000 nodes are drawn, always the same ones.
+    solutions and sort tables. Plots and tables need no scripts. At most 5,000 nodes are drawn, always the same ones.
 
     The same input gives the same bytes, with the same versions of probi, NumPy and jinja2.
 
@@ -195,7 +195,10 @@ def render_report(
     )
     cost = with_unit(plus_minus(result.cost, result.standard_error), context.unit)
     mass, share = float(result.clusters.mass.sum()), _spread_share(result)
-    tables = [_table(one, counts, scene, context.unit) for one, counts in _with_counts(results, chosen, context.counts)]
+    tables = [
+        _cluster_table(solution, counts, scene, context.unit)
+        for solution, counts in _with_counts(results, chosen, context.counts)
+    ]
     script = "\n".join(_resource(name) for name in SCRIPTS)
     environment = jinja2.Environment(
         autoescape=True,
@@ -227,7 +230,7 @@ def render_report(
         is_estimate=_is_estimate(result),
         coreset_cost=with_unit(number(result.coreset_cost), context.unit),
         grid=centers_grid(scene),
-        long=LONG,
+        long=MAX_UNSCROLLED,
         borderline=borderline_rows(context.borderline),
         versions=versions(),
         script=Markup(script),
@@ -243,14 +246,14 @@ def _resource(name: str) -> str:
 
 
 def _sentences(results: Sequence[Result], result: Result, cost: str, share: float) -> list[str]:
-    """Sentences that explain the cost and the share of the spread in it."""
+    """Sentences at the top of the report: the cost, what part of it is spread, and what was solved."""
     kind = " (estimated, ± one standard error)" if result.standard_error > 0 else " (exact)"
     sentences = [f"{counted(len(result.centers), 'center')} with an expected cost of {cost}{kind}."]
     if share > 0:
         sentences.append(f"{percent(share)} of it is the nodes' own spread, which no clustering can reduce.")
     elif share == 0:
         sentences.append("The nodes have no spread: all of the cost is distance between nodes and centers.")
-    sentences += [_bound(result), _left_out(result)]
+    sentences += [_bound_sentence(result), _outlier_sentence(result)]
     if len(results) > 1:
         ks = [len(other.centers) for other in results]
         is_range = len(ks) > 2 and ks == [*range(ks[0], ks[-1] + 1)]
@@ -262,25 +265,26 @@ def _sentences(results: Sequence[Result], result: Result, cost: str, share: floa
     return [sentence for sentence in sentences if sentence]
 
 
-def _bound(result: Result) -> str:
-    """Bound on the gap between the solution and the optimum."""
+def _bound_sentence(result: Result) -> str:
+    """How far the cost is above the optimum at most; empty if unknown."""
     above = result.above_optimum
     if above is None:
         return ""
     how_far = f"at most {percent(max(above, 1e-3))} above" if above < 2 else f"at most {number(1 + above, 2)} times"
-    exactly = "" if result.standard_error == 0 else ", two standard errors"
-    return f"That is {how_far} the optimum (certified lower bound{exactly}); the true gap is usually much smaller."
+    margin = "" if result.standard_error == 0 else ", two standard errors"
+    return f"That is {how_far} the optimum (certified lower bound{margin}); the true gap is usually much smaller."
 
 
-def _left_out(result: Result) -> str:
-    """What belongs to no cluster."""
+def _outlier_sentence(result: Result) -> str:
+    """The share of outliers; empty if none were to be left out."""
     if result.outlier_distance == math.inf:
         return ""
-    share = result.outlier_mass / (result.outlier_mass + float(result.clusters.mass.sum()))
-    return f"{percent(share)} of the mass was left out as outliers; they belong to no cluster and are not in the cost."
+    share = percent(outlier_share(result))
+    return f"{share} of the mass was left out as outliers; they belong to no cluster and are not in the cost."
 
 
 def _spread_share(result: Result) -> float:
+    """Share of the cost that is the nodes' own spread; NaN if the cost is not known."""
     if not result.cost > 0:
         return 0.0 if result.cost == 0 else math.nan
     return min(result.spread_cost / result.cost, 1.0)
@@ -316,7 +320,7 @@ class Cell(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column of numbers of the table of clusters."""
+    """A column of the table of clusters."""
 
     name: str
     detail: str  # below the name: the unit, and whether it is an estimate
@@ -336,24 +340,24 @@ class Grid(NamedTuple):
 
 def _with_counts(results: Sequence[Result], chosen: int, counts: Any) -> Iterator[tuple[Result, Array | None]]:
     """Each result with the number of nodes in its clusters, if known."""
-    for i, one in enumerate(results):
+    for i, result in enumerate(results):
         given = counts[i] if isinstance(counts, list) else counts if i == chosen else None
-        yield one, given if given is not None or one.labels is None else one.clusters.count
+        yield result, given if given is not None or result.labels is None else result.clusters.count
 
 
-def _table(result: Result, counts: Array | None, scene: Scene, unit: str) -> Table:
+def _cluster_table(result: Result, counts: Array | None, scene: Scene, unit: str) -> Table:
     """The table of clusters of a solution."""
     columns = cluster_columns(result, scene, counts, unit, _is_estimate(result))
     return Table(columns, traits(scene, np.asarray(result.centers)))
 
 
 def _is_estimate(result: Result) -> bool:
-    """Whether the numbers of its clusters are those of a coreset."""
+    """Whether mass, cost and spread of the clusters are those of a coreset."""
     return result.labels is None and not math.isclose(result.coreset_cost, result.cost, rel_tol=1e-9)
 
 
 def cluster_columns(result: Result, scene: Scene, counts: Array | None, unit: str, is_estimate: bool) -> list[Column]:
-    """Columns of numbers per cluster; ``counts`` are exact numbers of nodes, if known."""
+    """Columns of the table of clusters; ``counts`` are exact numbers of nodes, if known."""
     clusters = result.clusters
     if counts is not None and len(counts) != len(result.centers):
         raise InputError(f"counts must have one entry per center, {len(result.centers)}, got {len(counts)}.")
@@ -361,56 +365,56 @@ def cluster_columns(result: Result, scene: Scene, counts: Array | None, unit: st
     def column(name: str, values: Array, unit: str) -> Column:
         # Three significant digits are enough for an estimate.
         texts = _aligned(np.array([float(f"{value:.3g}") for value in values]) if is_estimate else values)
-        detail = ", ".join(part for part in (unit, "about" * is_estimate) if part)
+        detail = ", ".join(part for part in (unit, "about" if is_estimate else "") if part)
         return Column(name, detail, list(map(Cell, texts, map(float, values))))
 
-    sizes, shares_of = [], clusters.mass
-    # The mass is shown unless it is the number of nodes.
-    is_number = np.allclose(scene.nodes.mass, 1.0, rtol=1e-6)
+    sizes, amounts = [], clusters.mass
+    # The mass has its own column unless it is the number of nodes.
+    mass_is_count = np.allclose(scene.nodes.mass, 1.0, rtol=1e-6)
     if counts is not None:
-        is_number = is_number and np.isclose(counts.sum(), clusters.mass.sum(), rtol=1e-6)
+        mass_is_count = mass_is_count and np.isclose(counts.sum(), clusters.mass.sum(), rtol=1e-6)
         sizes.append(Column("Nodes", "", [Cell(number(float(n), 15), float(n)) for n in counts]))
-        shares_of = counts if is_number else shares_of
-    if counts is None or not is_number:
-        sizes.append(column("Nodes" if is_number else "Mass", clusters.mass, ""))
-    shares = _ratios(shares_of, np.nansum(shares_of))
+        amounts = counts if mass_is_count else amounts
+    if counts is None or not mass_is_count:
+        sizes.append(column("Nodes" if mass_is_count else "Mass", clusters.mass, ""))
+    shares = _ratios(amounts, np.nansum(amounts))
     return [
         *sizes,
         Column("Share", "", [Cell(percent(share), float(share)) for share in shares]),
         column("Cost", clusters.cost, unit),
         column("Spread", clusters.spread, unit),
         column("Mean distance", _ratios(clusters.cost, clusters.mass), unit),
-        *_named_representatives(result),
+        *_representative_columns(result),
     ]
 
 
-def _named_representatives(result: Result) -> list[Column]:
-    """The column with the ids of representatives, if nodes have ids; a result made by hand has none."""
-    chosen = getattr(result, "representatives", None)
-    if chosen is None or chosen.ids is None:
+def _representative_columns(result: Result) -> list[Column]:
+    """The column with the ids of representatives, if nodes have ids; a result made by hand has no representatives."""
+    representatives = getattr(result, "representatives", None)
+    if representatives is None or representatives.ids is None:
         return []
-    names = [short(clean(name), MAX_ID) for name in chosen.names]
-    return [Column(REPRESENTATIVE, "id of a node", list(map(Cell, names, map(float, chosen.index))))]
+    names = [short(clean(name), MAX_ID) for name in representatives.names]
+    return [Column(REPRESENTATIVE, "id of a node", list(map(Cell, names, map(float, representatives.index))))]
 
 
 def traits(scene: Scene, coordinates: Array) -> list[list[tuple[str, str, float]]]:
-    """Features in which each center is farthest from the median of all nodes: name, value, standard deviations."""
+    """Per center, features in which it is farthest from the median of all nodes: name, value, standard deviations."""
     centers = scene.to_original(coordinates)
     positions = np.nan_to_num(scene.standardized(centers))
     features = np.argsort(-np.abs(positions), axis=1, kind="stable")[:, :N_TRAITS].tolist()
-    decimals = {j: scene.decimals(j) for j in {j for its in features for j in its}}
+    decimals = {j: scene.decimals(j) for j in set().union(*features)}
     return [
         [
             (scene.features[j], fixed(float(centers[c, j]), decimals[j]), float(positions[c, j]))
             for j in features[c]
-            if abs(positions[c, j]) >= LEAST_TRAIT
+            if abs(positions[c, j]) >= MIN_TRAIT
         ]
         for c in range(len(centers))
     ]
 
 
 def centers_grid(scene: Scene) -> Grid:
-    """Centers in original units; many features are rows, because their names are long."""
+    """Centers in original units; clusters are the rows, unless there are many features."""
     shown = scene.most_different(MAX_FEATURES).tolist()
     clusters = scene.largest(max(MAX_CELLS // len(shown), 1))
     names, numbers = [scene.features[j] for j in shown], [str(c) for c in clusters]
@@ -427,28 +431,29 @@ def centers_grid(scene: Scene) -> Grid:
 
 
 def _tint(position: float) -> str:
+    """The class of a cell that is so many standard deviations from the median; see Cell."""
     level = sum(abs(position) >= tint for tint in TINTS)
     return f"{'h' if position > 0 else 'l'}{level}" if level else ""
 
 
 def borderline_rows(borderline: Sequence[Borderline]) -> list[tuple[str, int, str, int, str, str]]:
     """Rows of the table of nodes between two clusters."""
-    distances = np.array([(one.distance, one.other_distance) for one in borderline], np.float64).reshape(-1, 2)
+    distances = np.array([(node.distance, node.other_distance) for node in borderline], np.float64).reshape(-1, 2)
     texts = np.reshape(_aligned(distances.ravel()), (-1, 2)).tolist()
     farther = _ratios(distances[:, 1] - distances[:, 0], distances[:, 0])
     return [
-        (clean(one.node), one.cluster, nearer, one.other, other, percent(ratio))
-        for one, (nearer, other), ratio in zip(borderline, texts, farther, strict=True)
+        (clean(node.node), node.cluster, nearer, node.other, other, percent(ratio))
+        for node, (nearer, other), ratio in zip(borderline, texts, farther, strict=True)
     ]
 
 
 def _aligned(values: Array) -> list[str]:
-    """Numbers of one column with the same number of decimals: three digits for the median one."""
+    """Numbers of one column with the same number of decimals: three significant digits for their median."""
     finite = np.abs(values[np.isfinite(values) & (values != 0)])
     decimals = decimals_for(values, float(np.median(finite)) if len(finite) else 1.0)
     return [fixed(float(value), decimals) for value in values]
 
 
 def _ratios(parts: Array, totals: Any) -> Array:
-    """Parts divided by totals; NaN where a total is 0."""
+    """Parts divided by totals; NaN where a total is 0 or not finite."""
     return parts / np.where(np.isfinite(totals) & (totals != 0), totals, np.nan)

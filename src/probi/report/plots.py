@@ -1,6 +1,6 @@
 """The plots: clusters in a plane, cost by number of clusters and by cluster, and centers feature by feature.
 
-Each is described once, as a Picture, which the report draws as SVG; the public functions draw it by matplotlib, without
+Each is described once, as a Picture. The report draws it as SVG; the public functions draw it with matplotlib, without
 pyplot and its global state.
 """
 
@@ -61,21 +61,21 @@ if TYPE_CHECKING:
 # More marks would only hide each other.
 MAX_REALIZATIONS, MAX_MEDIANS = 4000, 1500
 
-ROW = 0.7  # fraction of its row that the nodes of a cluster fill, if there is one feature only
+ROW_FILL = 0.7  # fraction of its row that the nodes of a cluster fill, if there is one feature only
 GOLDEN = 0.6180339887498949  # its multiples modulo 1 are evenly spread, for any number of them
-STRETCHED = 6.0  # axes whose lengths differ by more than this factor have separate scales
+MAX_STRETCH = 6.0  # axes whose lengths differ by more than this factor have separate scales
 
 MAX_NUMBERED = 10  # if clusters have no colors, only the largest have a number
 FAINT = 0.35  # opacity of medians if clusters have no colors, so that centers stand out
-SMALLEST_ELLIPSE = 0.023  # half of its longer axis, as a fraction of the plot; a smaller one would only hide the center
+MIN_ELLIPSE = 0.023  # half of its longer axis, as a fraction of the plot; a smaller one would only hide the center
 
 OUTLIERS = " Gray crosses: outliers, which belong to no cluster; those farther away are drawn at the edge."
 
 MAX_LABELS = 16  # numbers of clusters that fit below an axis
-MAX_BARS = 20  # the most expensive clusters have one
+MAX_BARS = 20  # of the most expensive clusters
 
 MAX_FEATURES, MAX_PANELS = 60, 24
-LONGEST_NAME = 22  # characters below a panel
+MAX_NAME = 22  # characters below a panel
 LINEAR = 2.0  # standard deviations up to which the symmetric log scale is linear
 EXTREME = 6.0  # standard deviations; a panel with larger values has a symmetric log scale
 FEW_STEPS = (1.0, 2.0, 3.0, 5.0, 10.0)  # so that few ticks fill a low panel
@@ -161,9 +161,10 @@ def clusters_picture(scene: Scene) -> Picture:
     ends = [middle + sign * np.hypot(*halves) for _, middle, *halves in outlines for sign in (-1, 1)]
     points = np.vstack([realizations[scene.owners[rows] >= 0], medians[labels >= 0], centers, *ends])
     x, y = limits(points[:, 0]), limits((np.vstack([points, medians]) if plane.has_rows else points)[:, 1])
-    realizations, medians = (np.clip(each, *edges(x, y)) for each in (realizations, medians))
+    # Outliers, which do not shape the limits, are drawn at the edge.
+    realizations, medians = (np.clip(positions, *inner_corners(x, y)) for positions in (realizations, medians))
     aspect, sides = axes_scale(plane, x[1] - x[0], y[1] - y[0])
-    large = [outline for outline in outlines if np.hypot(*(outline[2] / sides)) >= SMALLEST_ELLIPSE]
+    large = [outline for outline in outlines if np.hypot(*(outline[2] / sides)) >= MIN_ELLIPSE]
     marks: list[Mark] = []
     if not nodes.is_certain:  # certain nodes are their own medians
         alpha, fill = float(np.clip(40 / np.sqrt(len(rows)), 0.3, 0.6)), [color(c, k) for c in scene.owners[rows]]
@@ -174,10 +175,10 @@ def clusters_picture(scene: Scene) -> Picture:
     marks += [Line(f"ellipse {c}", *ellipse(*outline), style.INK, 1.0, dashed=True) for c, *outline in large]
     fill_and_edge = (style.DISC, style.DISC_INK) if has_colors(k) else (style.EXCESS, style.DISC)
     marks.append(Dots("dots", centers, dot_radii(scene), *fill_and_edge, 0.8))
-    numbers = scene.largest(k if has_colors(k) else MAX_NUMBERED)
-    numbers = numbers[np.isfinite(scene.centers[numbers]).all(axis=1)]
+    numbered = scene.largest(k if has_colors(k) else MAX_NUMBERED)
+    numbered = numbered[np.isfinite(scene.centers[numbered]).all(axis=1)]
     hidden = np.vstack([realizations, medians])
-    marks.append(Numbers("numbers", centers, numbers, [color(c, k) for c in numbers], hidden))
+    marks.append(Numbers("numbers", centers, numbered, [color(c, k) for c in numbered], hidden))
     return Picture(
         f"{counted(k, 'cluster')} of {'nodes' if nodes.is_certain else 'uncertain nodes'}",
         _clusters_caption(scene, len(rows), len(chosen), bool(large)) + plane.note + scene.sample_note,
@@ -190,11 +191,11 @@ def clusters_picture(scene: Scene) -> Picture:
     )
 
 
-def edges(x: tuple[float, float], y: tuple[float, float]) -> tuple[Floats, Floats]:
-    """The lower left and the upper right corner inside a plot with these limits, where outliers beyond it are drawn."""
+def inner_corners(x: tuple[float, float], y: tuple[float, float]) -> tuple[Floats, Floats]:
+    """Lower left and upper right corner, just inside a plot with these limits; outliers are drawn between them."""
     corners = np.array([x, y]).T
-    inside = 0.2 * MARGIN * (corners[1] - corners[0])
-    return corners[0] + inside, corners[1] - inside
+    inset = 0.2 * MARGIN * (corners[1] - corners[0])
+    return corners[0] + inset, corners[1] - inset
 
 
 def sample_indices(n: int, at_most: int, seed: int) -> Integers:
@@ -203,10 +204,10 @@ def sample_indices(n: int, at_most: int, seed: int) -> Integers:
 
 
 def axes_scale(plane: Plane, width: float, height: float) -> tuple[float | None, tuple[float, float]]:
-    """Ratio of the scales, and how much of each axis the plot shows."""
+    """Ratio of the scales, None if they are separate, and the lengths of both axes in their own units."""
     shorter, longer = sorted((width, plane.aspect * height))
     # Distances are the same in all directions, so scales should be equal, unless the plot would become too thin.
-    if plane.has_rows or longer >= STRETCHED * shorter:
+    if plane.has_rows or longer >= MAX_STRETCH * shorter:
         return None, (width, height)
     return plane.aspect, (longer, longer / plane.aspect)
 
@@ -215,40 +216,41 @@ def choose_plane(scene: Scene) -> Plane:
     """The features themselves, or the plane with the most variance."""
     n_shown = scene.centers.shape[1]
     if n_shown == 1:
-        return _rows(scene)
+        return _plane_of_rows(scene)
     if n_shown == 2:
         x, y = (short(name, 40) for name in scene.features)
         return Plane(lambda points, clusters, heights: scene.to_original(points), x, y, "", aspect=aspect_of(scene))
-    return _principal(scene)
+    return _plane_of_variance(scene)
 
 
 def aspect_of(scene: Scene) -> float:
     """Length of one unit of y in units of x, as the median over centers; for degrees 1 / cos(latitude)."""
-    places = np.asarray(scene.coordinates, np.float64)
+    centers = np.asarray(scene.coordinates, np.float64)
     step = 1e-4 * float(scene.nodes.points[:1000].std(axis=0).max()) or 1e-4
-    moved = places[:, None] + step * np.eye(places.shape[1])
-    values = scene.to_original(moved.reshape(-1, places.shape[1])).reshape(*moved.shape[:2], 2)
-    units = np.sqrt(np.square(values - scene.centers[:, None]).sum(axis=1))  # in one step, (k, 2)
+    moved = centers[:, None] + step * np.eye(centers.shape[1])
+    values = scene.to_original(moved.reshape(-1, centers.shape[1])).reshape(*moved.shape[:2], 2)
+    units = np.sqrt(np.square(values - scene.centers[:, None]).sum(axis=1))  # of x and y in one step, (k, 2)
     with np.errstate(invalid="ignore", divide="ignore"):
         ratios = units[:, 0] / units[:, 1]
     ratios = ratios[np.isfinite(ratios) & (ratios > 0)]
     return float(np.median(ratios)) if len(ratios) else 1.0
 
 
-def _rows(scene: Scene) -> Plane:
+def _plane_of_rows(scene: Scene) -> Plane:
     """One feature: each cluster has a row, from the lowest center up, and each node a height in it."""
     rank = np.empty(scene.n_clusters)
     rank[np.argsort(scene.centers[:, 0], kind="stable")] = np.arange(scene.n_clusters)
     rank = np.append(rank, -1.0)  # of outliers, whose label is -1
 
     def project(points: Array, clusters: Array, heights: Array) -> Floats:
-        return np.column_stack([scene.to_original(points)[:, 0], rank[clusters] + ROW * (heights - 0.5)])
+        return np.column_stack([scene.to_original(points)[:, 0], rank[clusters] + ROW_FILL * (heights - 0.5)])
 
     note = " Each cluster has its own row; the height within it has no meaning."
     return Plane(project, short(scene.features[0], 60), "", note, has_rows=True)
 
 
-def _principal(scene: Scene) -> Plane:
+def _plane_of_variance(scene: Scene) -> Plane:
+    """More than two features: the plane with the most variance of the nodes' centers of gravity."""
     nodes = scene.nodes
     mass = np.where(scene.labels < 0, 0.0, nodes.mass)
     middle, directions, shares = principal_plane(np.asarray(nodes.gravity_centers, np.float64), mass)
@@ -265,16 +267,16 @@ def _principal(scene: Scene) -> Plane:
 
 
 def _strongest(direction: Floats, names: list[str] | None) -> str:
-    """The features with the largest share in a direction."""
+    """Second line of an axis label: the features with the largest share in its direction, if any is large."""
     if names is None or not direction.any():
         return ""
     order = np.argsort(-np.abs(direction), kind="stable")
-    strong = [short(names[j], LONGEST_NAME) for j in order[:2] if abs(direction[j]) >= 0.3]
+    strong = [short(names[j], MAX_NAME) for j in order[:2] if abs(direction[j]) >= 0.3]
     return f"\nmostly {', '.join(strong)}" if strong else ""
 
 
 def ellipses(scene: Scene, points: Floats, has_rows: bool) -> Iterator[tuple[int, Floats, Floats, Floats]]:
-    """Cluster, mean and half axes, the longer one first: one standard deviation of the realizations of a cluster.
+    """One standard deviation of the realizations, per cluster: its number, mean and half axes, the longer one first.
 
     ``points`` are the realizations in the plane, (n, 2), in the middle of their rows if there are rows.
     """
@@ -286,7 +288,7 @@ def ellipses(scene: Scene, points: Floats, has_rows: bool) -> Iterator[tuple[int
         variances, directions = np.linalg.eigh(covariances)
         halves = np.sqrt(np.maximum(variances, 0.0)) * directions
         if has_rows:
-            halves = np.array([[0.0, np.sqrt(max(covariances[0, 0], 0.0))], [ROW / 2, 0.0]])
+            halves = np.array([[0.0, np.sqrt(max(covariances[0, 0], 0.0))], [ROW_FILL / 2, 0.0]])
         yield c, middle, halves[:, 1], halves[:, 0]
 
 
@@ -300,12 +302,12 @@ def dot_radii(scene: Scene) -> Floats:
 
 def _clusters_caption(scene: Scene, n_drawn: int, n_medians: int, has_ellipses: bool) -> str:
     """What is drawn, and how much of the data."""
-    some_medians = n_drawn_note(n_medians, len(scene.nodes))
+    of_all_nodes = n_drawn_note(n_medians, len(scene.nodes))
     if scene.nodes.is_certain:
-        caption = f"Marks: nodes{some_medians}."
+        caption = f"Marks: nodes{of_all_nodes}."
     else:
         caption = f"Faint: realizations{n_drawn_note(n_drawn, scene.nodes.n_realizations)}."
-        caption += f" Solid: medians of the nodes{some_medians}."
+        caption += f" Solid: medians of the nodes{of_all_nodes}."
     if has_colors(scene.n_clusters):
         caption += " White dots: centers, with their numbers beside them."
     else:
@@ -375,13 +377,13 @@ def elbow_picture(results: Sequence[Result], chosen: int | None, unit: str = "")
     top = float(np.nanmax(costs + 2 * errors, initial=-np.inf))
     x_limits, y_limits = limits(ks), limits(costs)
     marks: list[Mark] = []
-    if np.isfinite(floor) and np.isfinite(top):  # so that the spread is visible
+    if np.isfinite(floor) and np.isfinite(top):  # extend the limits, so that the spread is visible
         height = max(top - floor, 1e-3 * abs(top)) or 1.0
         pad = max(0.4, 0.04 * (ks[-1] - ks[0]))
         x_limits, y_limits = (ks[0] - pad, ks[-1] + pad), (max(floor - 0.16 * height, 0.0), top + 0.08 * height)
         if floor > 0:
-            edges, line = np.r_[x_limits[0], ks, x_limits[1]], np.r_[floors[0], floors, floors[-1]]
-            marks.append(Line("floor", edges, line, style.SPREAD, 1.2, area=0.45))
+            floor_x, floor_y = np.r_[x_limits[0], ks, x_limits[1]], np.r_[floors[0], floors, floors[-1]]
+            marks.append(Line("floor", floor_x, floor_y, style.SPREAD, 1.2, area=0.45))
     marks.append(Line("cost", ks, costs, style.EXCESS, 1.4))
     marks.append(Line("errors", *strokes(ks, costs - 2 * errors, costs + 2 * errors), style.EXCESS, 5.0, alpha=0.4))
     marks.append(Dots("costs", np.column_stack([ks, costs]), 2.5, style.EXCESS))
@@ -391,8 +393,8 @@ def elbow_picture(results: Sequence[Result], chosen: int | None, unit: str = "")
     if 0 < floor < np.inf:
         caption += f" Shaded: the nodes' own spread, {with_unit(number(floor), unit)}; no clustering costs less."
     if chosen is not None:
-        best = results[chosen]
-        marks.append(Dots("chosen", np.array([[len(best.centers), best.cost]]), 5.7, "none", style.INK, 1.0))
+        marked = results[chosen]
+        marks.append(Dots("chosen", np.array([[len(marked.centers), marked.cost]]), 5.7, "none", style.INK, 1.0))
         caption += " Ring: the solution shown in detail."
     alt = (
         f"Line chart: the cost goes from {number(costs[0])} with {counted(int(ks[0]), 'cluster')} "
@@ -456,7 +458,7 @@ def split_picture(result: Result, unit: str = "") -> Picture:
     ]
     right = 1.05 * float(np.max((spreads + excesses)[shown])) or 1.0
     x = Axis(cost_name(unit), (0.0, right), has_grid=True)
-    # The legend has its own row.
+    # The limits leave a row for the legend.
     y = Axis("Cluster", (n + 0.8, -0.6), [(i, str(c)) for i, c in enumerate(shown)], has_line=False)
     cost, spread = float(np.nansum(result.clusters.cost)), float(np.nansum(result.clusters.spread))
     caption = "The most expensive cluster is at the top. Other centers can reduce only the second part of a bar."
@@ -513,22 +515,22 @@ def profiles_picture(scene: Scene) -> Picture:
     bands = [scene.standardized(scene.quartiles(c))[:, features] for c in clusters]
     heights = np.concatenate([np.ravel(values) for values in (centers, *bands)])
     heights = heights[np.isfinite(heights)]
-    # If some values are so extreme that a linear scale would hide the others.
+    # On a linear scale, a few extreme values would make all others look equal.
     is_extreme = np.abs(heights).max(initial=0.0) > EXTREME
     scale: Any = symmetric_log if is_extreme else np.asarray
     y_limits = limits(scale(heights))
-    names = [short(scene.features[j], LONGEST_NAME) for j in features]
+    names = [short(scene.features[j], MAX_NAME) for j in features]
     panels = [
-        Panel(_profile(c, color(c, scene.n_clusters), scale(centers[c]), scale(band), y_limits), _name_of(scene, c))
+        Panel(_profile(c, color(c, scene.n_clusters), scale(centers[c]), scale(band), y_limits), _panel_title(scene, c))
         for c, band in zip(clusters, bands, strict=True)
     ]
     n = len(features)
     n_columns = min(4 if n <= 6 else 3 if n <= 12 else 2 if n <= 24 else 1, len(clusters))
     n_rows = -(-len(clusters) // n_columns)
-    # The label beside a single row of panels is as long as two inches.
+    # A single row of panels must be as high as the label of the y axis is long: two inches.
     height = 0.5 + (0.78 if n_rows > 3 else 1.2 if n_rows > 1 else 2.3) * n_rows + 0.075 * max(map(len, names))
     x = Axis("", (-0.5, n - 0.5), list(enumerate(names)), is_turned=True)
-    y = Axis("Standard deviations", y_limits, extreme_ticks(heights) if is_extreme else _few_ticks(y_limits))
+    y = Axis("Standard deviations", y_limits, symmetric_log_ticks(heights) if is_extreme else _few_ticks(y_limits))
     alt = f"Charts of {len(clusters)} centers over {n} features; the table of centers below has the numbers."
     caption = _profiles_caption(scene, features, len(clusters))
     return Picture("What each cluster looks like", caption, alt, height, x, y, panels, n_columns)
@@ -537,35 +539,35 @@ def profiles_picture(scene: Scene) -> Picture:
 def _profile(cluster: int, paint: str, center: Floats, band: Floats, y_limits: tuple[float, float]) -> list[Mark]:
     """Marks of a panel. No line leads from one feature to the next: there is nothing between two of them."""
     n = len(center)
-    at = np.arange(n)
-    wide = 6.0 if n <= 12 else 4.0 if n <= 24 else 2.5
+    x = np.arange(n)
+    width = 6.0 if n <= 12 else 4.0 if n <= 24 else 2.5
     return [
-        Line("rules", *strokes(at, *np.repeat([y_limits], n, axis=0).T), style.LINE, 0.5),
+        Line("rules", *strokes(x, *np.repeat([y_limits], n, axis=0).T), style.LINE, 0.5),
         Line("zero", np.array([-0.5, n - 0.5]), np.zeros(2), style.MUTED, 0.6),
-        Line(f"band {cluster}", *strokes(at, *band), paint, wide, alpha=0.4),
-        Dots(f"center {cluster}", np.column_stack([at, center]), min(1.9, wide / 2), paint),
+        Line(f"band {cluster}", *strokes(x, *band), paint, width, alpha=0.4),
+        Dots(f"center {cluster}", np.column_stack([x, center]), min(1.9, width / 2), paint),
     ]
 
 
 def _few_ticks(y_limits: tuple[float, float]) -> Ticks:
+    """Three ticks or a few more, for a low panel."""
     few = round_ticks(*y_limits, 3, FEW_STEPS)
     return few if len(few) >= 3 else round_ticks(*y_limits, 5, FEW_STEPS)
 
 
-def _name_of(scene: Scene, cluster: int) -> str:
-    """Title of a panel."""
+def _panel_title(scene: Scene, cluster: int) -> str:
     share = f", {percent(scene.shares[cluster])}" if len(scene.features) > 6 else ""
     return f"Cluster {cluster}{share}"
 
 
 def symmetric_log(heights: Any) -> Any:
-    """The scale that also shows extremes, as matplotlib has it: linear in the middle, logarithmic beyond."""
-    middle = 1.0 / (1.0 - 1.0 / 10.0)
+    """Heights on a symmetric log scale: linear up to ``LINEAR`` on both sides of 0, logarithmic beyond."""
+    slope = 1.0 / (1.0 - 1.0 / 10.0)  # of the linear part, as in matplotlib's "symlog" of base 10
     beyond = np.log10(np.maximum(np.abs(heights), LINEAR) / LINEAR)
-    return np.where(np.abs(heights) <= LINEAR, heights * middle, np.sign(heights) * LINEAR * (middle + beyond))
+    return np.where(np.abs(heights) <= LINEAR, heights * slope, np.sign(heights) * LINEAR * (slope + beyond))
 
 
-def extreme_ticks(heights: Floats) -> Ticks:
+def symmetric_log_ticks(heights: Floats) -> Ticks:
     """Ticks of a symmetric log scale."""
     steps = (2.0, 10.0, 100.0, 1000.0)
     below = [-step for step in reversed(steps) if -step > 1.3 * heights.min()]
@@ -583,7 +585,7 @@ def _profiles_caption(scene: Scene, shown: Integers, n_clusters: int) -> str:
         caption += " Percentages: fraction of the mass."
     left_out = np.delete(np.arange(len(scene.features)), shown)
     if len(left_out):
-        names = enumerated([short(scene.features[j], LONGEST_NAME) for j in left_out], 8)
+        names = enumerated([short(scene.features[j], MAX_NAME) for j in left_out], 8)
         caption += f" Left out, because the centers differ least in them: {names}."
     if n_clusters < scene.n_clusters:
         caption += f" Only the {n_clusters} largest of {scene.n_clusters} clusters are drawn."

@@ -28,19 +28,19 @@ from probi.validation import warn_of_rounding
 
 # Files opened concurrently to compare their columns: on a remote file system this is mostly waiting.
 MAX_OPEN = 8
-# Bytes of a text file that are read to compare them.
+# Bytes of a text file that are read to compare its columns.
 FIRST_BYTES = 1 << 12
 
 
 class ReaderInfo(NamedTuple):
-    """What one reader has inferred about its files; another reader of them infers nothing."""
+    """What one reader has inferred about its files, so that another reader of them need not."""
 
     schema: Any
     columns: Columns
     dtype: str
     space: Transform
     open_options: tuple[OpenOptions, ...]  # of each file
-    versions: tuple[Any, ...]  # of each file
+    versions: tuple[Any, ...]  # of each file, to detect changes
 
 
 def read(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], **options: Any) -> Reader:
@@ -60,7 +60,7 @@ def read(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], **op
             Of NetCDF, Zarr and GRIB, as in :meth:`probi.Nodes.from_xarray`; ``features`` then are variables, and
             ``weight`` may be "cos_latitude".
         id_per_file : bool, default=False
-            Ids restart in each file: the id of a node is then the file's name and its id.
+            Whether ids restart in each file: a node is then identified by the name of the file and its id.
         format : {"parquet", "csv", "ipc", "npy", "netcdf", "zarr", "grib"}, default=None
             None: by the name of each file.
         delimiter : str, default=None
@@ -76,8 +76,8 @@ def read(inputs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], **op
             first 100,000 realizations; or by the scales in a JSON file.
         missing : {"error", "skip-row", "skip-node", "absent"}, default="error"
             What to do with rows that lack a value: "skip-row" leaves out the row, "skip-node" its node. "absent" leaves
-            out the realization and its probability: with 9 of 10 equally likely ones, the node is present with
-            probability 0.9.
+            out the realization and its probability: with 9 of 10 equally likely realizations, the node is present
+            with probability 0.9.
         on_bad : {"stop", "skip"}, default="stop"
             What to do with rows that cannot be used; "skip" leaves out their nodes. Rows of a node that are not
             contiguous always raise an error.
@@ -154,15 +154,15 @@ class Reader:
 
     def __init__(self, inputs: Any, options: Options, known: ReaderInfo | None = None) -> None:
         self.options = options
-        given = isinstance(inputs, Sequence) and all(isinstance(entry, Source) for entry in inputs)
-        self.sources: list[Source] = list(inputs) if given and inputs else find_sources(inputs, options.format)
+        are_sources = isinstance(inputs, Sequence) and all(isinstance(entry, Source) for entry in inputs)
+        self.sources: list[Source] = list(inputs) if are_sources and inputs else find_sources(inputs, options.format)
         self._first: TableFile | None = None
         self._versions = tuple(source.version for source in self.sources)
         self._must_match = known is not None
-        plain = OpenOptions(options.delimiter, options.header, options.decimal)
+        open_options = OpenOptions(options.delimiter, options.header, options.decimal)
         if any(load_format(source.format).is_labeled for source in self.sources):
-            plain = replace(
-                plain, node=options.node, realization=options.realization, variables=options.features,
+            open_options = replace(
+                open_options, node=options.node, realization=options.realization, variables=options.features,
                 weight=options.weight, missing=options.missing, is_scaled=options.scale != "none",
             )  # fmt: skip
         elif options.node or options.realization:
@@ -170,7 +170,7 @@ class Reader:
                 f"node and realization (--node, --realization) are for NetCDF, Zarr and GRIB, but {self.sources[0]} "
                 "holds a table."
             )
-        self._open_options = [plain] * len(self.sources)  # filled in with what is inferred when a file is opened
+        self._open_options = [open_options] * len(self.sources)  # completed by inference when a file is opened
         self._seen: RecentIds | None = None
         self.counts = Counts()
         self.schema: Any = None  # of the first file
@@ -179,14 +179,14 @@ class Reader:
             first = self._first = self._open(0)
             self.schema = first.schema
             with naming_errors(self.sources[0]):
-                self.columns = self._choose(first)
+                self.columns = self._choose_columns(first)
                 if options.layout is None:
                     check_inferred_points(lambda: first.first, self.columns)
                 if self.columns.file is not None:
                     self.schema = self.schema.append(pa.field(self.columns.file, pa.string()))
                 self.dtype = self.options.dtype or float_dtype(first.schema, self.columns)
-                self._scale_to_estimate, self.space = self._start_space()
-            self._check_others()
+                self._scale_to_estimate, self.space = self._initial_transform()
+            self._check_other_files()
         else:
             self._scale_to_estimate = "none"
             self.schema, self.columns, self.dtype, self.space, self._open_options[:], self._versions = known
@@ -214,12 +214,13 @@ class Reader:
         return ReaderInfo(self.schema, self.columns, self.dtype, self.space, options, self._versions)
 
     def _open(self, file: int, schema: Any = None, max_bytes: int | None = None) -> TableFile:
+        """Open a file, and remember what was inferred about it."""
         options = replace(self._open_options[file], schema=schema, max_bytes=max_bytes)
         opened = open_file(self.sources[file], options)
         self._open_options[file] = replace(opened.options, schema=None, max_bytes=None)
         return opened
 
-    def _check_others(self) -> None:
+    def _check_other_files(self) -> None:
         """Raise if another file does not have the columns of the first one, before anything is read.
 
         Only the start of a file is read, or the footer of Parquet; pipes, which can be read only once, are not touched.
@@ -227,9 +228,10 @@ class Reader:
         others = [i for i, source in enumerate(self.sources) if i and source.path is not None and source.path.is_file()]
         pool = ThreadPoolExecutor(MAX_OPEN, "probi-look")
         try:
-            for _ in pool.map(
+            checks = pool.map(
                 lambda file: self._check_like_first(file, self._open(file, max_bytes=FIRST_BYTES)), others
-            ):
+            )
+            for _ in checks:  # raises the error of the first file that has one
                 pass
         finally:
             pool.shutdown(cancel_futures=True)
@@ -249,22 +251,23 @@ class Reader:
             raise InputError(difference)
 
     def _difference(self, file: int, opened: TableFile) -> str | None:
-        """Describe a column whose type differs from that in the first file."""
+        """Describe a column whose type differs from that in the first file; None if there is none."""
         name, first, columns = self.sources[file], self.sources[0], self.columns
-        # With on_bad="skip", text that does not fit is skipped row by row.
-        of_text = load_format(name.format).is_text
-        for column in columns.used if not (of_text and self.options.on_bad == "skip") else ():
-            is_id = column in columns.ids and not of_text
+        is_text = load_format(name.format).is_text
+        # With on_bad="skip", text of another type is skipped row by row.
+        for column in columns.used if not (is_text and self.options.on_bad == "skip") else ():
+            is_id = column in columns.ids and not is_text
             before, now = (kind_of(schema.field(column).type, is_id) for schema in (self.schema, opened.schema))
             # Ids in CSV that look like numbers are text where those of the first file are.
-            if None not in (before, now) and before != now and not (before == "text" and of_text):
+            if None not in (before, now) and before != now and not (before == "text" and is_text):
                 return f"{name} has {now} in column {column!r}, where {first} has {before}. Make them the same."
         if self.options.dtype is None and float_dtype(opened.schema, columns) > self.dtype:
             before = "the first rows" if name.tables is not None else str(first)
             return f"{name} has features in float64, but {before} in float32. Choose one: --dtype."
         return None
 
-    def _choose(self, file: TableFile) -> Columns:
+    def _choose_columns(self, file: TableFile) -> Columns:
+        """Roles of the columns, by the options and the first file."""
         names = ("layout", "features", "id", "probability", "weight", "group_size")
         roles = {name: getattr(self.options, name) for name in names} | dict(file.roles)
         commas = file.decimal_commas
@@ -287,8 +290,8 @@ class Reader:
             raise InputError("There is no column of probabilities to normalize. Name it: --probability.")
         return columns.per_file(file.schema.names) if self.options.id_per_file else columns
 
-    def _start_space(self) -> tuple[str, Transform]:
-        """Return which scales are to be estimated, and the transform without them."""
+    def _initial_transform(self) -> tuple[str, Transform]:
+        """Kind of the scales that are still to be estimated, or "none", and the transform without them."""
         space = Transform(self.columns.features, self.options.lonlat)
         if self.options.scale in SCALES:
             return self.options.scale, space
@@ -346,41 +349,45 @@ class Reader:
         (3, (0, 3))
         >>> folder.cleanup()
         """
-        work = NodeAssembler(self, start or Position(), counts or Counts(), stop, list_scattered)
+        assembler = NodeAssembler(self, start or Position(), counts or Counts(), stop, list_scattered)
         if start is not None and self._seen is not None:
-            work.seen = self._seen.copy()
-        return prefetched(self._in_space(self._without_repeated_ids(work.batches())), is_stopped)
+            assembler.seen = self._seen.copy()
+        return prefetched(self._transform(self._check_repeated_ids(assembler.batches())), is_stopped)
 
-    def _without_repeated_ids(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Raise if an id is repeated where the layout "points" was inferred: its rows may be one node."""
+    def _check_repeated_ids(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        """Pass on batches; raise if an id is repeated where the layout "points" was inferred.
+
+        Rows with the same id may be one node, so the layout must then be given.
+        """
         if self.options.layout is not None or self.columns.layout != "points" or not self.columns.ids:
             yield from batches
             return
-        before, seen = -1, RecentIds()
+        last_file, seen = -1, RecentIds()
         for batch in batches:
             files = batch.where // FILE
             for file in np.unique(files).tolist():
-                seen = seen if file == before else RecentIds()  # another file may count from the start again
+                seen = seen if file == last_file else RecentIds()  # ids may restart in another file
                 ids = cast(Any, batch.nodes.ids)[files == file]
-                if (again := seen.seen_before(ids)).any():
-                    value = ids[again].tolist()[0]
+                if (is_repeated := seen.seen_before(ids)).any():
+                    value = ids[is_repeated].tolist()[0]
                     with naming_errors(self.sources[file]):
                         raise repeated_id(value if isinstance(value, tuple) else [value])
-                before = file
+                last_file = file
             yield batch
 
-    def _in_space(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Transform the nodes; to estimate scales, the first batches wait until there are enough."""
+    def _transform(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        """Transform the nodes; the first batches wait until there are enough realizations to estimate scales."""
         waiting: list[Batch] = []
         for batch in batches:
             waiting.append(batch)
-            n_waiting = sum(some.nodes.n_realizations for some in waiting)
+            n_waiting = sum(batch.nodes.n_realizations for batch in waiting)
             if self._scale_to_estimate == "none" or n_waiting >= N_ESTIMATED:
-                yield from self._transformed(waiting)
+                yield from self._transform_waiting(waiting)
                 waiting = []
-        yield from self._transformed(waiting)
+        yield from self._transform_waiting(waiting)
 
-    def _transformed(self, batches: list[Batch]) -> Iterator[Batch]:
+    def _transform_waiting(self, batches: list[Batch]) -> Iterator[Batch]:
+        """Transform these batches, after scales are estimated from them if they are not known yet."""
         points = [batch.nodes.points for batch in batches if len(batch.nodes)]
         if self._scale_to_estimate != "none" and points:
             self.space = self.space.scaled_by(self._scale_to_estimate, np.concatenate(points)[:N_ESTIMATED])
@@ -408,7 +415,7 @@ class Reader:
         return hashlib.sha256(b"" if self._first is None else self._first.start).hexdigest()
 
     def opened(self, file: int) -> TableFile:
-        """Open a file with the columns of the first; the first is opened once, since standard input can be.
+        """Open a file and check its columns; the first is opened only once, because standard input cannot be reopened.
 
         :meta private:
         """
@@ -416,13 +423,13 @@ class Reader:
             opened, self._first = self._first, None
             return opened
         self.check_unchanged(file)
-        # Types of CSV are inferred from the first file only, so that all files have the same.
+        # Types of CSV are inferred from the first file only, so that all files have the same types.
         opened = self._open(file, self.schema)
         self._check_like_first(file, opened)
         return opened
 
     def check_unchanged(self, file: int) -> None:
-        """Raise if a file that another reader has read has changed since it was opened first.
+        """Raise if a file has changed since another reader, whose information is used here, opened it.
 
         :meta private:
         """

@@ -1,4 +1,4 @@
-"""Results as files: centers, assignments, nodes in any layout and format. Each is replaced as a whole."""
+"""Results as files: centers, assignments, nodes in any layout and format. Each file is replaced atomically."""
 
 import contextlib
 import json
@@ -40,27 +40,29 @@ def write_centers(
 ) -> None:
     """Write centers.parquet and centers.csv, with a row per center, in original units.
 
-    The representative is the id of a node; nodes without ids have none to name.
-    Metadata of the first: exact coordinates, the transform, and how files were read.
+    The column "representative" has ids of nodes; it is null if nodes have no ids. The metadata of centers.parquet has
+    the exact coordinates, the transform, and how files were read.
     """
     import pyarrow.csv as pacsv
 
     columns: dict[str, Any] = {
-        "n_clusters": np.concatenate([np.full(len(r.centers), len(r.centers)) for r in results]),
-        "cluster": np.concatenate([np.arange(len(r.centers)) for r in results]),
+        "n_clusters": np.concatenate([np.full(len(result.centers), len(result.centers)) for result in results]),
+        "cluster": np.concatenate([np.arange(len(result.centers)) for result in results]),
     }
-    inverse = np.concatenate([space.inverse(result.centers) for result in results])
-    columns |= {name: inverse[:, j] for j, name in enumerate(space.features)}
+    centers = np.concatenate([space.inverse(result.centers) for result in results])
+    columns |= {name: centers[:, j] for j, name in enumerate(space.features)}
     for name in ("mass", "cost", "spread"):
-        columns[f"cluster_{name}"] = np.concatenate([getattr(r.clusters, name) for r in results])
-    chosen = [result.representatives for result in results]
-    columns["representative"] = _ids_of_representatives(chosen)
-    columns["representative_cost"] = np.concatenate([one.cost for one in chosen])
+        columns[f"cluster_{name}"] = np.concatenate([getattr(result.clusters, name) for result in results])
+    representatives = [result.representatives for result in results]
+    columns["representative"] = _ids_of_representatives(representatives)
+    columns["representative_cost"] = np.concatenate([chosen.cost for chosen in representatives])
     if len(columns) != len(CENTER_COLUMNS) + len(space.features):
         raise InputError(f"A feature has one of the names {', '.join(CENTER_COLUMNS)}. Give it another one.")
     coordinates = [result.centers.tolist() for result in results]
-    about = {"space": space.to_json(), "coordinates": coordinates, "reading": reading}
-    about["outlier_distances"] = [None if one.outlier_distance == math.inf else one.outlier_distance for one in results]
+    distances = [None if result.outlier_distance == math.inf else result.outlier_distance for result in results]
+    about = {
+        "space": space.to_json(), "coordinates": coordinates, "reading": reading, "outlier_distances": distances
+    }  # fmt: skip
     table = pa.table(columns).replace_schema_metadata({"probi": json.dumps(about)})
     write_table(folder / "centers.parquet", table)
     if table.schema.field("representative").type == pa.string():
@@ -70,7 +72,7 @@ def write_centers(
         pacsv.write_csv(table.rename_columns([str(_guarded(name)) for name in table.column_names]), path)
 
 
-# How text begins that spreadsheets take for a formula, and what shows it as text.
+# Spreadsheets take text that begins so for a formula, unless GUARD precedes it.
 FORMULA, GUARD = ("=", "+", "-", "@", "\t", "\r"), "'"
 
 
@@ -82,14 +84,17 @@ def _without_guard(name: str) -> str:
     return name[1:] if name.startswith(tuple(GUARD + sign for sign in FORMULA)) else name
 
 
-def _ids_of_representatives(chosen: Sequence[Representatives]) -> pa.Array:
-    """Ids of representatives, as in the files if they are one column; null where there is none."""
-    missing = np.concatenate([one.index for one in chosen]) < 0
-    ids = [one.ids for one in chosen if one.ids is not None]
-    if len(ids) < len(chosen):
+def _ids_of_representatives(representatives: Sequence[Representatives]) -> pa.Array:
+    """Ids of the representatives of all solutions; null where there is none.
+
+    A single column of ids keeps its type; several become text.
+    """
+    missing = np.concatenate([chosen.index for chosen in representatives]) < 0
+    ids = [chosen.ids for chosen in representatives if chosen.ids is not None]
+    if len(ids) < len(representatives):
         return pa.nulls(len(missing), pa.string())
     if ids[0].dtype.names is not None:
-        return pa.array([name or None for one in chosen for name in one.names], pa.string())
+        return pa.array([name or None for chosen in representatives for name in chosen.names], pa.string())
     return pa.array(np.concatenate(ids), mask=missing)
 
 
@@ -107,13 +112,13 @@ class Centers:
 def read_centers(path: AnyPath, n_clusters: int | None = None) -> Centers:
     """Centers that :func:`write_centers` wrote, or any table of features with a row per center.
 
-    CSV does not store the transform; that of a centers.csv of results is read from the centers.parquet beside it.
+    CSV does not store the transform: for a centers.csv of results, it is read from the centers.parquet beside it.
     """
     if path.is_dir():
         path = path / "centers.parquet"
     if not path.is_file():
         raise InputError(f"There is no file {path} with centers.")
-    with _refusing(path):
+    with _raising_input_errors(path):
         table = _read_table(path)
         solutions = _solutions(path, table)
         if path.name == "centers.csv" and path.with_suffix(".parquet").is_file():
@@ -133,7 +138,7 @@ def reading_of_run(path: AnyPath) -> Mapping[str, Any]:
     path = path / "centers.parquet" if path.is_dir() else path
     if not path.is_file() or path.suffix != ".parquet":
         raise InputError(f"{path} is not a centers.parquet of results. Name a folder written by probi cluster.")
-    with _refusing(path):
+    with _raising_input_errors(path):
         reading = next((centers.reading for centers in _solutions(path, _read_table(path)).values()), None)
     if reading is None:
         raise InputError(f"{path} does not record how its run read its files.")
@@ -141,8 +146,8 @@ def reading_of_run(path: AnyPath) -> Mapping[str, Any]:
 
 
 @contextlib.contextmanager
-def _refusing(path: AnyPath) -> Iterator[None]:
-    """Turn every error into an InputError: forged centers may fail anywhere."""
+def _raising_input_errors(path: AnyPath) -> Iterator[None]:
+    """Turn every error into an InputError that names the file: damaged or forged centers may fail anywhere."""
     try:
         yield
     except InputError as error:
@@ -169,21 +174,21 @@ def _read_table(path: AnyPath) -> pa.Table:
 
 
 def _in_space_of_results(solutions: dict[int, Centers], table: pa.Table, results: AnyPath) -> dict[int, Centers]:
-    """Centers of a centers.csv in the space of the centers.parquet beside it; the exact ones if nothing was changed."""
+    """Centers of a centers.csv in the space of the centers.parquet beside it; its own if nothing was changed."""
     exact = _read_table(results)
     exact_solutions = _solutions(results, exact)
     space, reading = next(((c.space, c.reading) for c in exact_solutions.values()), (None, None))
     if space is None or any(centers.features != space.features for centers in solutions.values()):
         return solutions
-    # Not compared: text may look like numbers in CSV.
-    as_text, numbers = (one.drop_columns("representative") for one in (table, exact))
-    if as_text.cast(numbers.schema).equals(numbers):
+    # Representatives are not compared: ids that look like numbers lose their type in CSV.
+    in_csv, in_parquet = (either.drop_columns("representative") for either in (table, exact))
+    if in_csv.cast(in_parquet.schema).equals(in_parquet):
         return exact_solutions
     return {k: Centers(space.coordinates(c.coordinates), space, c.features, reading) for k, c in solutions.items()}
 
 
 def _solutions(path: AnyPath, table: pa.Table) -> dict[int, Centers]:
-    """Centers by their number."""
+    """Centers of each solution in a file, by number of clusters."""
     features = tuple(name for name in table.column_names if name not in CENTER_COLUMNS)
     about = (table.schema.metadata or {}).get(b"probi")
     if about is not None:
@@ -217,32 +222,32 @@ def _solutions(path: AnyPath, table: pa.Table) -> dict[int, Centers]:
 def assignment_table(
     batch: Batch, columns: dict[str, Array], names: Sequence[str], id_name: str, file: str | None
 ) -> pa.Table:
-    """A row per node: where it comes from, its id, and the columns of its assignment.
+    """Table with a row per node: where it comes from, its id, and the columns of its assignment.
 
-    ``names`` are those of the files read; ``file`` is the field of the ids that says the same.
+    ``names`` are those of the files read; ``file`` is the field of the ids that has the same names, if there is one.
     """
     ids = {_id_column(name): values for name, values in id_columns(batch.nodes.ids, id_name).items() if name != file}
     files, rows = np.divmod(batch.where, FILE)
     origin: dict[str, pa.Array] = {}
     if _has_file(len(names), file):
         origin["file"] = pa.DictionaryArray.from_arrays(pa.array(files.astype(np.int32)), pa.array(names))
-    # As in messages: the first row of a file is 1.
+    # The first row of a file is 1, as in messages.
     origin |= {"row": pa.array(rows + 1)} | ids
     return pa.table(origin | {name: pa.array(values) for name, values in columns.items()})
 
 
 def _id_column(name: str) -> str:
-    """Name of a column of ids, which must not be that of another column."""
+    """Name of a column of ids, with an underscore if another column has that name."""
     return f"{name}_" if name in ("file", "row", *(column for column, *_ in ASSIGNMENT_COLUMNS)) else name
 
 
 def _has_file(n_files: int, file: str | None) -> bool:
-    """Whether assignments name the file: it tells where rows are, or it is a part of the id."""
+    """Whether assignments have a column "file": if there are several files, or if the file is a part of the id."""
     return n_files > 1 or file is not None
 
 
-# Columns of an assignment for each set of centers, their types, and their values by the two nearest centers and the
-# memberships of nodes. A single center has only the first three.
+# Columns of an assignment to one set of centers: name, type, and values by the two nearest centers and the memberships
+# of nodes. A single center has only the first three, since there is no second center.
 ASSIGNMENT_COLUMNS: tuple[tuple[str, pa.DataType, Callable[[TwoNearest, LabelMemberships], Array]], ...] = (
     ("cluster", pa.int32(), lambda nearest, _: nearest.labels),
     ("expected_distance", pa.float64(), lambda nearest, _: nearest.distances),
@@ -262,6 +267,7 @@ def assignment_columns(nodes: Nodes, centers: Array, nearest: TwoNearest, suffix
 
 
 def _columns_for(n_centers: int) -> tuple[tuple[str, pa.DataType, Callable[..., Array]], ...]:
+    """ASSIGNMENT_COLUMNS for so many centers."""
     return ASSIGNMENT_COLUMNS[: None if n_centers > 1 else 3]
 
 
@@ -279,12 +285,10 @@ def empty_assignment_table(schema: pa.Schema, columns: Columns, ks: Sequence[int
 def assignment_file(path: AnyPath) -> Iterator["OutputFile"]:
     """File for tables of :func:`assignment_table`, in the format of its name; it appears when it is complete."""
     format = assignment_format(path)
-    with replacing(path) as temporary:
-        file = OutputFile(format, temporary, path.name)
-        with contextlib.closing(file):
-            yield file
-            if file.is_empty:
-                file.write(pa.table({"row": pa.array([], pa.int64())}))
+    with replacing(path) as temporary, contextlib.closing(OutputFile(format, temporary, path.name)) as file:
+        yield file
+        if file.is_empty:
+            file.write(pa.table({"row": pa.array([], pa.int64())}))
 
 
 def assignment_format(path: AnyPath) -> Format:
@@ -303,7 +307,7 @@ def write_nodes(
     weighted: bool = False,
     id_name: str = "id",
 ) -> int:
-    """Write nodes in a layout, in the format of the file name; return how many there were.
+    """Write nodes in a layout, in the format of the file name; return the number of nodes.
 
     If not ``weighted``, all weights are 1, and layouts that do not need a column of weights have none.
     """
@@ -312,20 +316,28 @@ def write_nodes(
     with replacing(path) as temporary, contextlib.closing(OutputFile(format, temporary, path.name)) as file:
         if format.write_nodes is not None:
             n_nodes = format.write_nodes(temporary, batches, layout)
-        for nodes in batches if format.write_nodes is None else ():
-            table = to_table(nodes, layout, features)
-            if weighted and layout != "groups" and "weight" not in table.column_names:
-                # All of them are 1 in this batch; all batches must have the same columns.
-                table = table.append_column("weight", pa.array(np.ones(len(table))))
-            if nodes.ids is None and layout == "long":
-                table = table.set_column(0, "id", pa.array(np.asarray(table["id"]) + n_nodes))
-            elif nodes.ids is not None and nodes.ids.dtype.names is None and "id" in table.column_names:
-                table = table.rename_columns({"id": id_name})
-            n_nodes += len(nodes)
-            file.write(table)
+        else:
+            for nodes in batches:
+                file.write(_node_table(nodes, layout, features, weighted, id_name, n_nodes))
+                n_nodes += len(nodes)
         if n_nodes == 0:
             raise InputError("There are no nodes to write.")
     return n_nodes
+
+
+def _node_table(
+    nodes: Nodes, layout: str, features: Sequence[str], weighted: bool, id_name: str, n_before: int
+) -> pa.Table:
+    """Table of one batch of nodes; those without ids are numbered from ``n_before``."""
+    table = to_table(nodes, layout, features)
+    if weighted and layout != "groups" and "weight" not in table.column_names:
+        # All weights of this batch are 1, but all batches must have the same columns.
+        table = table.append_column("weight", pa.array(np.ones(len(table))))
+    if nodes.ids is None and layout == "long":
+        return table.set_column(0, "id", pa.array(np.asarray(table["id"]) + n_before))
+    if nodes.ids is not None and nodes.ids.dtype.names is None and "id" in table.column_names:
+        return table.rename_columns({"id": id_name})
+    return table
 
 
 def nodes_format(path: AnyPath) -> Format:
@@ -334,6 +346,7 @@ def nodes_format(path: AnyPath) -> Format:
 
 
 def _format_to_write(path: AnyPath, can_write: Callable[[Format], bool]) -> Format:
+    """Format of a file by its name; raise if there is none, or if it cannot be written."""
     name = format_of_name(path.name)
     if name is None or not can_write(load_format(name)):
         endings = [ending for ending, name in formats_by_ending().items() if can_write(load_format(name))]
@@ -347,7 +360,7 @@ def _format_to_write(path: AnyPath, can_write: Callable[[Format], bool]) -> Form
 class OutputFile:
     """A file to which tables with the same columns are written, one after the other.
 
-    ``path`` is where it is written, ``name`` what it will be called.
+    ``path`` is the temporary file that is written, ``name`` the final name, whose ending may matter to the format.
     """
 
     def __init__(self, format: Format, path: Path, name: str) -> None:
@@ -383,11 +396,12 @@ def write_table(path: AnyPath, table: pa.Table) -> None:
 
 
 def write_json(path: AnyPath, values: Any) -> None:
-    """Write JSON for people and machines."""
-    write_atomically(path, (json.dumps(values, indent=2, default=_plain) + "\n").encode())
+    """Write values as indented JSON."""
+    write_atomically(path, (json.dumps(values, indent=2, default=_as_json) + "\n").encode())
 
 
-def _plain(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
+    """Arrays as lists, NumPy's numbers as Python's, everything else as text."""
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
     return str(value)

@@ -167,18 +167,10 @@ def clusters_picture(scene: Scene) -> Picture:
     large = [outline for outline in outlines if np.hypot(*(outline[2] / sides)) >= MIN_ELLIPSE]
     marks: list[Mark] = []
     if not nodes.is_certain:  # certain nodes are their own medians
-        alpha, fill = float(np.clip(40 / np.sqrt(len(rows)), 0.3, 0.6)), [color(c, k) for c in scene.owners[rows]]
-        marks.append(Dots("realizations", realizations, 1.12, fill, alpha=alpha, shapes=["o"] * len(rows)))
-    edge = ("#00000066", 0.3, 1.0) if has_colors(k) else ("none", 0.0, FAINT)
-    fill, shapes = [color(c, k) for c in labels], [marker(c, k) for c in labels]
-    marks.append(Dots("medians", medians, 1.87, fill, *edge, shapes))
+        marks.append(_realization_dots(realizations, [color(c, k) for c in scene.owners[rows]]))
+    marks.append(_median_dots(medians, labels, k))
     marks += [Line(f"ellipse {c}", *ellipse(*outline), style.INK, 1.0, dashed=True) for c, *outline in large]
-    fill_and_edge = (style.DISC, style.DISC_INK) if has_colors(k) else (style.EXCESS, style.DISC)
-    marks.append(Dots("dots", centers, dot_radii(scene), *fill_and_edge, 0.8))
-    numbered = scene.largest(k if has_colors(k) else MAX_NUMBERED)
-    numbered = numbered[np.isfinite(scene.centers[numbered]).all(axis=1)]
-    hidden = np.vstack([realizations, medians])
-    marks.append(Numbers("numbers", centers, numbered, [color(c, k) for c in numbered], hidden))
+    marks += _center_marks(scene, centers, np.vstack([realizations, medians]))
     return Picture(
         f"{counted(k, 'cluster')} of {'nodes' if nodes.is_certain else 'uncertain nodes'}",
         _clusters_caption(scene, len(rows), len(chosen), bool(large)) + plane.note + scene.sample_note,
@@ -189,6 +181,29 @@ def clusters_picture(scene: Scene) -> Picture:
         [Panel(marks)],
         aspect=aspect,
     )
+
+
+def _realization_dots(positions: Floats, colors: list[str]) -> Dots:
+    alpha = float(np.clip(40 / np.sqrt(len(positions)), 0.3, 0.6))
+    return Dots("realizations", positions, 1.12, colors, alpha=alpha, shapes=["o"] * len(positions))
+
+
+def _median_dots(positions: Floats, labels: Array, k: int) -> Dots:
+    edge = ("#00000066", 0.3, 1.0) if has_colors(k) else ("none", 0.0, FAINT)
+    colors, shapes = [color(c, k) for c in labels], [marker(c, k) for c in labels]
+    return Dots("medians", positions, 1.87, colors, *edge, shapes)
+
+
+def _center_marks(scene: Scene, centers: Floats, node_marks: Floats) -> list[Mark]:
+    """Dots at the centers, and numbers beside them that should not hide ``node_marks``."""
+    k = scene.n_clusters
+    fill, edge = (style.DISC, style.DISC_INK) if has_colors(k) else (style.EXCESS, style.DISC)
+    numbered = scene.largest(k if has_colors(k) else MAX_NUMBERED)
+    numbered = numbered[np.isfinite(scene.centers[numbered]).all(axis=1)]
+    return [
+        Dots("dots", centers, dot_radii(scene), fill, edge, 0.8),
+        Numbers("numbers", centers, numbered, [color(c, k) for c in numbered], node_marks),
+    ]
 
 
 def inner_corners(x: tuple[float, float], y: tuple[float, float]) -> tuple[Floats, Floats]:

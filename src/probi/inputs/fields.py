@@ -246,26 +246,28 @@ class Field:
         )
 
     def _values(self, slices: dict[str, slice]) -> Array:
-        """Values of a box, (n, m, d), in one dtype, scaled."""
+        """Scaled values of all variables in a box, (n, m, d), in one dtype."""
         loaded = self.dataset.isel(slices).compute()
-        n, m = math.prod(loaded.sizes[name] for name in self.roles.node), self.n_realizations
-        out = None
-        for part in self.columns:
-            variable = loaded[part.name]
-            absent = {name: loaded.sizes[name] for name in self.roles.realization if name not in variable.dims}
-            if absent:  # the same for all realizations
-                variable = variable.expand_dims(absent)
-            order = (*self.roles.node, *self.roles.realization, *part.dims)
-            values = variable.transpose(*order).to_numpy().reshape(n, m, part.stop - part.start)
-            if len(self.columns) == 1:
-                out = np.ascontiguousarray(values, self.dtype)
-                break
-            out = np.empty((n, m, self.n_columns), self.dtype) if out is None else out
-            out[:, :, part.start : part.stop] = values
-        assert out is not None
+        if len(self.columns) == 1:  # without a copy, if possible
+            out = np.ascontiguousarray(self._variable_values(loaded, self.columns[0]), self.dtype)
+        else:
+            n_nodes = math.prod(loaded.sizes[name] for name in self.roles.node)
+            out = np.empty((n_nodes, self.n_realizations, self.n_columns), self.dtype)
+            for part in self.columns:
+                out[:, :, part.start : part.stop] = self._variable_values(loaded, part)
         if self._factors is not None:
             out = out * self._factors.astype(self.dtype)
         return out
+
+    def _variable_values(self, loaded: Any, part: VariableColumns) -> Array:
+        """Values of one variable, (n, m, its columns); without a realization dimension, they are the same for all."""
+        variable = loaded[part.name]
+        absent = {name: loaded.sizes[name] for name in self.roles.realization if name not in variable.dims}
+        if absent:
+            variable = variable.expand_dims(absent)
+        values: Array = variable.transpose(*self.roles.node, *self.roles.realization, *part.dims).to_numpy()
+        n_nodes = math.prod(loaded.sizes[name] for name in self.roles.node)
+        return values.reshape(n_nodes, self.n_realizations, part.stop - part.start)
 
     def _find_missing(self, values: Array, slices: dict[str, slice]) -> Mask:
         """Which realizations are missing, (n, m); features without any value are left out from now on."""

@@ -34,7 +34,7 @@ from probi.solver.options import OnRound, Progress, SolveOptions
 from probi.solver.problem import ALL_ZERO, Problem
 from probi.solver.realizations import NodeSwaps, are_near_medians
 from probi.solver.result import Evaluation, Result, make_result, without_outliers
-from probi.solver.search import Searches, is_small
+from probi.solver.search import Search, Searches, is_small
 from probi.solver.seeding import seed_as_in_paper
 from probi.solver.trimmed import solve_trimmed
 from probi.validation import check_mass, generator
@@ -319,34 +319,15 @@ def _search(
 
     If only some features were searched, ``n_rounds`` is 0: the last rounds, on all features, are still to be made.
     """
-    n_clusters, n_init, _, max_iter, tol = parameters
-    search, on_all, features, origin = Searches.of(lifted, n_clusters, rng)
-    tried: list[Candidate] = []
-    while len(tried) < n_init:
-        numbers = range(len(tried), min(len(tried) + MAX_STARTS_AT_ONCE, n_init))
-        on_rounds = [progress.rounds("start", i + 1, n_init) for i in numbers]
-        for on_round in on_rounds:
-            on_round(0, np.inf)
-        descent = search.descend(search.seeds(len(numbers), n_clusters, rng), max_iter, START_TOL, on_rounds)
-        for i, centers, cost, n_rounds in zip(numbers, *descent, strict=True):
-            tried.append(Candidate(float(cost), i, centers, int(n_rounds)))
-            progress.finish("start", i + 1, n_init, int(n_rounds), float(cost))
-    better: list[Candidate] = []
-    for start in _distinct(tried, START_TOL)[: effort.n_swapped]:
-        on_swap = progress.rounds("swaps", start.start + 1, n_init)
-        # Twice the patience: swaps on a sample are cheap.
-        patience = effort.patience if search is on_all else 2 * effort.patience
-        centers, cost, n_tried = search.improve(start.centers, effort.min_gain, patience, rng, on_swap)
-        if search is not on_all:
-            centers = on_all.descend(centers[None], max_iter, START_TOL).centers[0]
-            centers, cost, n_more = on_all.improve(
-                centers, effort.min_gain, effort.patience, rng, on_swap, effort.n_trials
-            )
-            n_tried += n_more
-        progress.finish("swaps", start.start + 1, n_init, n_tried, cost)
-        better.append(Candidate(cost, start.start, centers, start.n_rounds))
-    best = min(better, key=lambda candidate: candidate[:2])
-    last = on_all.descend(best.centers[None], max_iter, tol, [progress.rounds("nodes")])
+    searches = Searches.of(lifted, parameters.n_clusters, rng)
+    on_all, features, origin = searches.on_all, searches.features, searches.origin
+    tried = _try_starts(searches.on_sample, parameters, rng, progress)
+    swapped = [
+        _improve_by_swaps(searches, start, parameters, effort, rng, progress)
+        for start in _distinct(tried, START_TOL)[: effort.n_swapped]
+    ]
+    best = min(swapped, key=_by_cost)
+    last = on_all.descend(best.centers[None], parameters.max_iter, parameters.tol, [progress.rounds("nodes")])
     cost, n_rounds = float(last.costs[0]), int(last.n_rounds[0])
     if features is not None:
         settled = on_all.settled(last.centers[0])
@@ -357,9 +338,54 @@ def _search(
     return Candidate(cost, best.start, last.centers[0] + origin, n_rounds), others
 
 
+def _try_starts(
+    search: Search, parameters: Parameters, rng: np.random.Generator, progress: Progress
+) -> list[Candidate]:
+    """Draw centers and descend from them, some starts side by side."""
+    n_clusters, n_init, _, max_iter, _ = parameters
+    tried: list[Candidate] = []
+    while len(tried) < n_init:
+        numbers = range(len(tried), min(len(tried) + MAX_STARTS_AT_ONCE, n_init))
+        on_rounds = [progress.rounds("start", i + 1, n_init) for i in numbers]
+        for on_round in on_rounds:
+            on_round(0, np.inf)
+        descent = search.descend(search.seeds(len(numbers), n_clusters, rng), max_iter, START_TOL, on_rounds)
+        for i, centers, cost, n_rounds in zip(numbers, *descent, strict=True):
+            tried.append(Candidate(float(cost), i, centers, int(n_rounds)))
+            progress.finish("start", i + 1, n_init, int(n_rounds), float(cost))
+    return tried
+
+
+def _improve_by_swaps(
+    searches: Searches,
+    start: Candidate,
+    parameters: Parameters,
+    effort: Effort,
+    rng: np.random.Generator,
+    progress: Progress,
+) -> Candidate:
+    """Swap centers, on the sample first if there is one, then on all nodes."""
+    on_sample, on_all, n_init = searches.on_sample, searches.on_all, parameters.n_init
+    on_swap = progress.rounds("swaps", start.start + 1, n_init)
+    # Twice the patience: swaps on a sample are cheap.
+    patience = effort.patience if on_sample is on_all else 2 * effort.patience
+    centers, cost, n_tried = on_sample.improve(start.centers, effort.min_gain, patience, rng, on_swap)
+    if on_sample is not on_all:
+        centers = on_all.descend(centers[None], parameters.max_iter, START_TOL).centers[0]
+        centers, cost, n_more = on_all.improve(centers, effort.min_gain, effort.patience, rng, on_swap, effort.n_trials)
+        n_tried += n_more
+    progress.finish("swaps", start.start + 1, n_init, n_tried, cost)
+    return Candidate(cost, start.start, centers, start.n_rounds)
+
+
+def _by_cost(candidate: Candidate) -> tuple[float, int]:
+    """Sort key; of equal costs the first start wins."""
+    return candidate.cost, candidate.start
+
+
 def _distinct(starts: list[Candidate], tol: float) -> list[Candidate]:
     """Starts by increasing cost, without those that cost the same as the one before: they led to the same centers."""
-    ordered = sorted(starts, key=lambda candidate: candidate[:2])
+    ordered = sorted(starts, key=_by_cost)
     pairs = itertools.pairwise(ordered)
     return ordered[:1] + [start for before, start in pairs if start.cost - before.cost > tol * before.cost]
 
@@ -381,7 +407,7 @@ def _search_locally(
         progress.finish("start", i + 1, n_init, tried.n_rounds, tried.cost)
         return Candidate(tried.cost, i, tried.centers, tried.n_rounds)
 
-    best = min(map(start, range(n_init)), key=lambda candidate: candidate[:2])
+    best = min(map(start, range(n_init)), key=_by_cost)
     on_swap, on_round = progress.rounds("swaps", best.start + 1, n_init), progress.rounds("nodes")
     better = improve_locally(lifted, best.centers, rng, max_iter, tol, effort.local, on_swap, on_round)
     progress.finish("swaps", best.start + 1, n_init, better.n_swaps, better.cost)
@@ -435,7 +461,7 @@ def _solve_as_in_paper(
         cost = expected_cost(nodes, centers) if n_init > 1 or progress.has_listener else 0.0
         progress.finish("start", start + 1, n_init, n_rounds, cost)
         candidates.append(Candidate(cost, start, centers, n_rounds))
-    return min(candidates, key=lambda candidate: candidate[:2])
+    return min(candidates, key=_by_cost)
 
 
 class _Preset(NamedTuple):

@@ -30,7 +30,7 @@ SHORTEST, LONGEST, ROUNDING, MIN_ROUNDED = 1e-12, 1e12, 1e-4, 500
 # With at most MAX_SPANNING nodes and at least WIDE times as many features, a search runs in the space that the nodes
 # span; not if the distance of a node from the span of others is below the share MIN_RESIDUAL of its distance from one
 # of them, which rounding would blur.
-MAX_SPANNING, WIDE, MIN_RESIDUAL = 128, 4, 1e-6
+MAX_SPANNING, WIDE, MIN_RESIDUAL = 256, 4, 1e-6
 
 # Quotients by smaller sums may overflow.
 TINY = 1e-290

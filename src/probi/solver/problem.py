@@ -255,8 +255,10 @@ def _axes(rows: Floats) -> tuple[Floats | None, Floats]:
         if not residual > MIN_RESIDUAL * lengths[i]:
             return None, coordinates
         axis /= residual
-        coordinates[i + 1 :, i] = np.einsum("nf,f->n", rows[i + 1 :], axis)
-        rows[i + 1 :] -= coordinates[i + 1 :, i, None] * axis
+        others, along = rows[i + 1 :], coordinates[i + 1 :, i, None]
+        along[:, 0] = np.einsum("nf,f->n", others, axis)
+        for start, stop in _parallel.ranges(len(others), 1 + GRAIN // len(axis)):  # no second array of all rows
+            others[start:stop] -= along[start:stop] * axis
     return rows, coordinates
 
 

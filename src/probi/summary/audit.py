@@ -37,7 +37,7 @@ SMALLEST_SIZE = 1e-300
 # Keys stay above 0 however often the weights are multiplied.
 SMALLEST_KEY = 1e-307
 
-# Samples with no more realizations are joined in a third of the time by copying them twice.
+# Samples with no more realizations are copied twice to be joined: calls take longer than copies of so few.
 MAX_COPIED_TWICE = 1 << 14
 
 

@@ -53,16 +53,24 @@ def test_the_exit_code_of_the_process(path):
 
 # -- terminals --------------------------------------------------------------------------------------------------------
 
-# A bar at once, and batches that come slowly.
-SLOW = """
-import sys, time
+# A bar at once, drawn after each batch: with its own clock, a busy machine would not draw it in time.
+DRAWN = """
+import sys
 from probi.cli import app, console
 app.block_unused_imports()
 from probi.io.formats import csv_file
 csv_file.BLOCK = 600
 console.SHOW_AFTER_SECONDS = 0.0
 update = console.Progress.update
-console.Progress.update = lambda *values: (update(*values), time.sleep(0.02))
+
+def update_and_draw(progress, *values):
+    if progress._timer.is_alive():
+        progress._timer.join()
+    update(progress, *values)
+    if progress._bar is not None:
+        progress._bar.refresh()
+
+console.Progress.update = update_and_draw
 sys.exit(app.main())
 """
 
@@ -75,7 +83,7 @@ def in_terminal(*arguments):
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "120"}
     environment.pop("NO_COLOR", None)
     process = subprocess.Popen(
-        [sys.executable, "-c", SLOW, *map(str, arguments)], stdout=subprocess.PIPE, stderr=theirs, env=environment
+        [sys.executable, "-c", DRAWN, *map(str, arguments)], stdout=subprocess.PIPE, stderr=theirs, env=environment
     )
     os.close(theirs)
     shown = b""
@@ -106,7 +114,7 @@ def test_a_bar_in_a_terminal(path):
 def test_no_bar_where_it_is_quiet_or_no_terminal(path):
     shown, out = in_terminal("cluster", path, "-k", "2", "--n-init", "1", "-q")
     assert shown == ""
-    ran = python(SLOW, "cluster", path, "-k", "2", "--n-init", "1")
+    ran = python(DRAWN, "cluster", path, "-k", "2", "--n-init", "1")
     assert ran.out == out
     assert ran.err == f"{path}: layout points (each row a certain node); 2 features (x, y).\n"
 

@@ -27,8 +27,13 @@ EXECUTOR = f"local-cluster[1,2,{EXECUTOR_MEGABYTES}]"
 # Also of this folder, for spark_daemon.py.
 PATHS = os.pathsep.join([str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")])
 
+# Plans that change while a query runs: what users have, and a fifth of the time of all tests. Those that rely on
+# partitions as they were asked for turn it on.
+ADAPTIVE = "spark.sql.adaptive.enabled"
+
 # One file is one partition, on any number of cores.
 SETTINGS = {
+    ADAPTIVE: "false",
     "spark.driver.extraJavaOptions": JAVA,
     "spark.executor.extraJavaOptions": JAVA,
     "spark.ui.enabled": "false",

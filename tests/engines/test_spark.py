@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from engines.spark_sessions import need_spark
+from engines.spark_sessions import ADAPTIVE, need_spark
 from numpy.testing import assert_array_equal
 from samples import as_lists, blobs
 from table_files import GROUP, as_nodes, columns_of, options_of, some_nodes, write
@@ -40,6 +40,14 @@ def small_batches(spark):
     spark.conf.set(name, "50")
     yield
     spark.conf.set(name, before)
+
+
+@pytest.fixture
+def adaptive(spark):
+    """Plans that change while a query runs, as Spark has them unless told otherwise."""
+    spark.conf.set(ADAPTIVE, "true")
+    yield
+    spark.conf.set(ADAPTIVE, "false")
 
 
 def frame_of(spark, columns, n_partitions=3, seed=0):
@@ -91,6 +99,7 @@ def test_several_columns_can_name_a_node(spark):
     assert clusters == {(f"day {p.id % 3}", p.id // 3): label for p, label in zip(plain, labels, strict=True)}
 
 
+@pytest.mark.usefixtures("adaptive")
 def test_no_group_is_torn_and_rows_too_few_for_one_are_left_out(spark):
     plain = some_nodes("groups", n=40)
     columns = columns_of(plain, "groups")
@@ -118,6 +127,7 @@ def test_an_order_has_distinct_values(last, values, message):
     assert on_spark._check_order("place", 1, [2, 5]) == 5
 
 
+@pytest.mark.usefixtures("adaptive")
 def test_the_order_of_rows_does_not_matter(spark):
     columns = columns_of(some_nodes("long", n=400), "long")
     first, shuffled = (

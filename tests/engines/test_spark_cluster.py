@@ -15,7 +15,7 @@ import pytest
 from commands import probi
 from engines import listening
 from engines.here import Here, Tables
-from engines.spark_sessions import EXECUTOR, SETTINGS, environment, need_spark, session, wait_until
+from engines.spark_sessions import ADAPTIVE, EXECUTOR, SETTINGS, environment, need_spark, session, wait_until
 from samples import blobs
 from table_files import columns_of, some_nodes, write
 
@@ -45,7 +45,7 @@ def test_the_command_line_writes_the_same_folder(capsys, monkeypatch, tmp_path):
     path = write(tmp_path / "x.parquet", columns, step=1000)
     settings = ("cluster", path, "-k", "2,3", "--layout", "long", "--size", 40, "--missing", "skip-node", "--json")
     here = probi(capsys, *settings, "-o", tmp_path / "here")
-    untold = {name: value for name, value in SETTINGS.items() if name not in ("spark.driver.host", "spark.ui.enabled")}
+    untold = {name: SETTINGS[name] for name in SETTINGS.keys() - {ADAPTIVE, "spark.driver.host", "spark.ui.enabled"}}
     conf = " ".join(f"--conf '{name}={value}'" for name, value in untold.items())
     for name, value in (environment() | {"PYSPARK_SUBMIT_ARGS": f"{conf} pyspark-shell"}).items():
         monkeypatch.setenv(name, value)

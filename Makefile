@@ -5,6 +5,9 @@ PYTHON ?= $(shell for p in python3.11 python3; do if $$p -c "" 2>/dev/null; then
 PYTHON := $(PYTHON)
 BIN := .venv/bin
 
+# What does not depend on each other runs side by side.
+MAKEFLAGS += --jobs=4
+
 # What a target needs is installed when it is first run: make demo does not wait for Spark and linters.
 INSTALLED := .venv/.installed-
 # uv installs in half the time of pip, which installs uv where it is not on the PATH. uv does not read pip's settings: where
@@ -49,11 +52,9 @@ help:  ## list the targets
 demo: $(INSTALLED)itself  ## cluster the forecasts of hurricane Otis
 	$(BIN)/probi demo -o results/otis
 
-check:  ## what to run before each commit: lint, and the core tests beside it
-	@$(MAKE) --no-print-directory --jobs 3 lint core
+check: lint core  ## what to run before each commit: lint, and the core tests beside it
 
-test:  ## lint, and beside it all tests, the examples in docstrings, README and docs
-	@$(MAKE) --no-print-directory --jobs 3 lint all-tests
+test: lint all-tests  ## lint, and beside it all tests, the examples in docstrings, README and docs
 
 core: $(INSTALLED)bytecode $(KERNELS)
 	HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),check) $(PYTEST) -m "$(CORE)"
@@ -128,6 +129,13 @@ $(INSTALLED)itself: pyproject.toml | .venv/pyvenv.cfg
 
 # Two installers do not write to one folder at the same time.
 $(INSTALLED)test: | $(INSTALLED)itself
+
+# Tests and site side by side: all is installed before the first test starts, and kernels are compiled once.
+ifeq (test docs,$(filter test docs,$(MAKECMDGOALS)))
+$(INSTALLED)docs: | $(INSTALLED)test
+$(INSTALLED)bytecode: | $(INSTALLED)docs
+docs: | $(KERNELS)
+endif
 
 # Python compiles a module when it is first imported: once here, and not by each process of the tests. What cannot be
 # collected they tell.

@@ -10,12 +10,14 @@ MAKEFLAGS += --jobs=4
 
 # What a target needs is installed when it is first run: make demo does not wait for Spark and linters.
 INSTALLED := .venv/.installed-
-# uv installs in half the time of pip, which installs uv where it is not on the PATH. uv does not read pip's settings: where
-# these name an index, and where uv fails, pip installs everything. Spark comes as 450 MB of source: the wheel that is
-# built of it and unpacked at once need not be compressed.
+# uv installs in half the time of pip. Where it is not on the PATH, pip installs it: that of PYTHON, because to bring one
+# into .venv takes three seconds. uv does not read pip's settings: where these name an index, and where uv fails, pip
+# installs everything. Spark comes as 450 MB of source: the wheel that is built of it and unpacked at once need not be
+# compressed.
 UV := $(or $(shell command -v uv),$(BIN)/uv)
-PIP := python -m pip install --quiet --disable-pip-version-check --no-compile
-install = { test -x $(UV) && $(UV) pip install --quiet --python $(1)/bin/python $(STORED) $(2); } || $(1)/bin/$(PIP) $(STORED) $(2)
+QUIETLY := --quiet --disable-pip-version-check --no-compile
+with_pip = { $(1)/bin/python -m ensurepip >/dev/null && $(1)/bin/python -m pip install $(QUIETLY) $(2); }
+install = { test -x $(UV) && $(UV) pip install --quiet --python $(1)/bin/python $(STORED) pip $(2); } || $(call with_pip,$(1),$(STORED) $(2))
 STORED := --config-settings=--build-option=--compression=stored
 
 # Folder with the data sets for the benchmarks; those whose file is not there are skipped.
@@ -150,12 +152,13 @@ $(INSTALLED)%: pyproject.toml | .venv/pyvenv.cfg
 	@touch $@
 
 .venv-oldest/.installed: pyproject.toml | .venv/pyvenv.cfg
-	$(PYTHON) -m venv --clear .venv-oldest
+	$(PYTHON) -m venv --clear --without-pip .venv-oldest
 	$(PYTHON) tools/oldest.py > .venv-oldest/constraints.txt
 	$(call install,.venv-oldest,--constraint .venv-oldest/constraints.txt --editable ".[test]")
 	@touch $@
 
 .venv/pyvenv.cfg:
 	@test -n "$(PYTHON)" || { echo "No python3.11 or python3 found. Say which one: make PYTHON=/path/to/python" >&2; exit 1; }
-	$(PYTHON) -m venv .venv
-	@test -x $(UV) || $(BIN)/python -m pip config list | grep -q '\.index-url=' || $(BIN)/$(PIP) uv || true
+	$(PYTHON) -m venv --without-pip .venv
+	@test -x $(UV) || $(PYTHON) -m pip config list 2>/dev/null | grep -q '\.index-url=' || \
+		$(PYTHON) -m pip --python $(BIN)/python install $(QUIETLY) uv || $(call with_pip,.venv,uv) || true

@@ -7,6 +7,7 @@ tests/, because the examples in src/ and on the pages run kernels and engines to
 import gc
 import os
 import re
+import shutil
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,12 @@ os.environ.setdefault("PROBI_COMPILE_AHEAD", "0")
 # No test cuts the power: files of this process need not reach the disk, which takes 5 ms each. Tests of what is flushed
 # when put their own function here; processes that tests start flush as usual.
 os.fsync = lambda handle: None
+
+# Thousands of small files are written and removed: in memory, where there is room for them. It takes 3 ms to remove one
+# from a busy disk.
+MEMORY, ROOM = Path("/dev/shm"), 4 << 30
+if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 # Files whose tests share something expensive, by what is in their path; the group that takes longest stands first.
 SHARING = {"spark": ("/engines/test_spark", "/engines/spark.py"), "dask": ("/engines/test_dask", "/engines/dask.py")}

@@ -57,6 +57,12 @@ def test_leaves_of_plain_points(leaf_coordinates, d, expected):
     assert limited(leaf_coordinates)._streams[0]._leaf_ends(some) == np.cumsum(sizes).tolist()
 
 
+@pytest.mark.parametrize(("leaf_coordinates", "expected"), [(0, 512), (6400, 200), (1600, 128), (320, 64)])
+def test_leaves_of_64_times_the_size_need_few_coordinates(leaf_coordinates, expected):
+    some = Nodes.from_points(np.zeros((600, 2)))
+    assert limited(leaf_coordinates, leaf=512)._streams[0]._leaf_ends(some)[0] == expected
+
+
 def fed(some, cuts=(), n_jobs=1, **options):
     summary = limited(**options)
     borders = sorted({0, len(some), *cuts})

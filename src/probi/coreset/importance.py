@@ -153,9 +153,10 @@ def concat_nonempty(parts: list[Nodes]) -> Nodes:
 
 # -- the default -------------------------------------------------------------------------------------------------------
 
-# In summaries of these sizes a leaf has up to sixteen times as many nodes, in others eight times: larger leaves mean
-# fewer trees and levels, but more nodes waiting in the buffer.
-SIXTEENFOLD = range(1 << 10, (1 << 13) + 1)
+# In summaries of these sizes a leaf has up to 64 times as many nodes, in others eight times: larger leaves mean fewer
+# trees and levels, but more nodes waiting in the buffer. Those with many coordinates are shorter
+# (``SummaryConfig.short_leaves``).
+MEDIUM_SIZES = range(1 << 10, (1 << 13) + 1)
 
 
 class ImportanceSampling(Preset):
@@ -167,7 +168,7 @@ class ImportanceSampling(Preset):
     @property
     def leaf(self) -> int:
         """Nodes that become one coreset, at most."""
-        return (4 if self.size in SIXTEENFOLD else 2) * self.fan_in * self.size
+        return (16 if self.size in MEDIUM_SIZES else 2) * self.fan_in * self.size
 
     def reduce(self, parts: Sequence[Nodes], rng: np.random.Generator, *numbers: int) -> Nodes:
         """Choose ``size`` nodes."""

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 # Nodes in the audit sample. The standard error of a cost on Covertype is then 1.7 % of it (2,000: 1.9 %).
 AUDIT_SIZE = 2500
 
+# Times ``size``: nodes that a leaf has at most, unless they have few coordinates.
+USUAL_LEAF = 16
+
 # Of the parameters that count something: more than any memory holds, while a forged file may state any number.
 LARGEST_COUNT = 1 << 40
 
@@ -112,7 +115,9 @@ class SummaryConfig:
         coordinates = self.leaf_coordinates
         if not coordinates:
             return ()
-        return (self.min_leaf, coordinates), (max(self.min_leaf, self.leaf // 2), coordinates // 4)
+        usual = min(self.leaf, USUAL_LEAF * self.coresets.size)
+        half = max(self.min_leaf, usual // 2)
+        return (self.min_leaf, coordinates), (half, coordinates // 4), (usual, coordinates // 16)
 
     def expected_leaf(self, coordinates_per_node: float) -> int:
         """Nodes of a leaf of such nodes."""

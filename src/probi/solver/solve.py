@@ -20,8 +20,10 @@ from probi.nodes import Nodes, as_nodes
 from probi.objective import expected_cost
 from probi.solver.lloyd import p_lloyd
 from probi.solver.local_search import (
+    HUNDREDS,
     MANY,
     QUICK,
+    QUICKER,
     SAMPLE_PER_CLUSTER,
     THOROUGH,
     LocalEffort,
@@ -83,7 +85,8 @@ class Effort(NamedTuple):
     @classmethod
     def for_coreset(cls, n_clusters: int) -> Effort:
         """Less effort: gains below 0.01 % are lost in the coreset's own error, about 0.3 % of the cost."""
-        return cls(n_swapped=1, min_gain=1e-4, patience=3 + n_clusters // 8, n_trials=4, local=QUICK)
+        local = QUICK if n_clusters < HUNDREDS else QUICKER
+        return cls(n_swapped=1, min_gain=1e-4, patience=3 + n_clusters // 8, n_trials=4, local=local)
 
 
 @runtime_checkable

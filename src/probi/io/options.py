@@ -172,8 +172,10 @@ def check_like_run(reader: "Reader", before: Mapping[str, Any] | None, name: str
 
 def _is_recorded(option: str, value: Any) -> bool:
     """Whether a run may have recorded this value."""
-    if value is None or value is False:
-        return DEFAULTS[option] in (None, value) and option != "features"
+    if value is None:
+        return DEFAULTS[option] is None and option not in ("features", "id")
+    if value is False and option in LABELED:
+        return True
     names = value if isinstance(value, list) else []
     return isinstance(value, RECORDED[option]) and all(isinstance(name, str) for name in names)
 

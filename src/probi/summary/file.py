@@ -59,7 +59,9 @@ ARCHIVE_CHECKSUM = re.compile(rb"probi-window-sha256:([0-9a-f]{64})\Z")
 KEPT, KEPT_COLUMNS = PAPER_MEDIANS, ("paper_median", "paper_spread")
 
 # Points of real data repeat: a summary of Covertype takes 9 MB instead of 104, in a tenth of a second.
-COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd")
+# On one thread: each of Arrow's threads keeps pages for itself, 60 MB in all after some hundred saves.
+COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
+ON_ONE_THREAD = pa.ipc.IpcReadOptions(use_threads=False)
 
 # Relative tolerance for sums of probabilities that were rounded to float32.
 ROUNDING = 1e-4
@@ -251,7 +253,8 @@ def _read(data: bytes, kind: str) -> tuple[dict[str, Any], dict[str, Any], dict[
     with refusing(kind):
         _require(not claims_too_much(data), "it claims to hold far more than its bytes can")
         # A file is a stream after its first 8 bytes. Its footer could name other messages than were checked.
-        table = pa.ipc.open_stream(pa.BufferReader(memoryview(data)[STREAM:])).read_all()
+        stream = pa.BufferReader(memoryview(data)[STREAM:])
+        table = pa.ipc.open_stream(stream, options=ON_ONE_THREAD).read_all()
         header = json.loads(table.schema.metadata[b"probi"])
         _check_format(header, FORMAT, kind)
         if ("window" in header) != (kind == "window"):

@@ -40,6 +40,9 @@ from probi.summary import Summary
 # Bytes at both ends of a file that identify it, besides its size and modification time.
 EDGE = 1 << 20
 
+# More rows, nodes and bytes than any input has; a forged file may state any number.
+MAX_NUMBER = 1 << 63
+
 
 @dataclass(frozen=True)
 class CheckpointState:
@@ -93,17 +96,20 @@ class Checkpoint:
             self._check_same(state)
             counts, left_out = dict(state["counts"]), state["counts"].get("left_out", {})
             numbers = [*(counts | {"left_out": 0}).values(), *left_out.values(), *state["position"]]
-            if not all(type(number) is int and number >= 0 for number in numbers):
+            if not all(type(number) is int and 0 <= number < MAX_NUMBER for number in numbers):
                 raise ValueError
-            self._n_saved = counts["nodes"]
+            before, fraction = Counts(**counts), state.get("fraction")
+            if before.missing + before.rejected > before.rows or not 0.0 <= (fraction or 0.0) <= 1.0:
+                raise ValueError
+            self._n_saved = before.nodes
             return CheckpointState(
                 summary,
                 Position(*state["position"]),
-                Counts(**counts),
+                before,
                 Transform.from_json(state["space"]),
                 state["rejected_size"],
                 RecentIds.from_json(state["seen"]) if state.get("seen") is not None else None,
-                state.get("fraction"),
+                fraction,
             )
         except InputError:
             raise

@@ -28,6 +28,7 @@ from probi.tables.columns import Columns, is_list, is_number, repeated
 from probi.tables.to_arrays import NUMBER, PLAIN, convert_texts, one_chunk
 
 BLOCK = 1 << 22
+MAX_LINES = 1 << 19  # per block, about: a bad one takes microseconds, and some hundred bytes
 HEAD = 1 << 18  # bytes by which types are inferred,
 N_TYPED = 1000  # and values of each column in them
 FIRST = 1 << 16  # bytes of the first rows, by which columns get their roles
@@ -170,16 +171,21 @@ class CsvFile(TableFile):
 
     def _blocks(self) -> Iterator[tuple[bytes, int]]:
         """Blocks that end with a line, and how far in the file each ends."""
-        rest = self._block
-        while True:
-            data = self._bytes.read(max(BLOCK, len(rest)))  # a long line is not searched again for each block
-            rest += data
-            cut = len(rest) if not data else _last_line_end(rest)
+        rest, is_end = self._block, False
+        while rest or not is_end:
+            if not is_end and rest.count(b"\n") <= MAX_LINES:
+                data = self._bytes.read(max(BLOCK, len(rest)))  # a long line is not searched again for each block
+                rest, is_end = rest + data, not data
+            n_ends, cut = rest.count(b"\n"), len(rest)
+            if n_ends > MAX_LINES:
+                cut = _last_line_end(rest[: cut * MAX_LINES // n_ends]) or _last_line_end(rest)
+            elif not is_end:
+                cut = _last_line_end(rest)
+            if is_end and cut == 0:  # a quote does not close
+                cut = len(rest)
             if cut:
                 yield rest[:cut], self._file.tell() if self.total is not None else 0
             rest = rest[cut:]
-            if not data:
-                return
             if len(rest) > LONGEST_LINE:
                 raise InputError(f"a line, or a quote that does not close, is longer than {LONGEST_LINE >> 20} MB.")
 
@@ -214,11 +220,10 @@ class CsvFile(TableFile):
 
     def _texts(self, data: bytes, names: list[str]) -> tuple[pa.Table, pa.Array | None]:
         """Table of bytes; rows with too few or too many cells are nulls in it, and returned with the reason."""
-        ragged: dict[int, Any] = {}
+        ragged: list[Any] = []
 
         def note(row: Any) -> str:
-            reason = f"has {row.actual_columns} cells instead of {row.expected_columns}"
-            ragged[row.number - 1] = {"line": row.text.encode(), "reason": reason}
+            ragged.append(row)
             return "skip"
 
         # Arrow shows a ragged row as text only. Latin-1 maps any bytes to text, and back.
@@ -231,11 +236,16 @@ class CsvFile(TableFile):
         if not ragged:
             return table, None
         n_rows = table.num_rows + len(ragged)
-        kept = np.setdiff1d(np.arange(n_rows), list(ragged))
-        where = np.full(n_rows, -1)
-        where[kept] = np.arange(len(kept))
-        lines = pa.array(list(map(ragged.get, range(n_rows))), LINES)
-        return table.take(pa.array(where, mask=where < 0)), lines
+        is_ragged = np.zeros(n_rows, bool)
+        is_ragged[[row.number - 1 for row in ragged]] = True
+        lines = pa.array(
+            [
+                {"line": row.text.encode(), "reason": f"has {row.actual_columns} cells instead of {len(self.names)}"}
+                for row in ragged
+            ],
+            LINES,
+        )
+        return _spread(table, ~is_ragged), _spread(lines, is_ragged)
 
     def _read(self, data: bytes, types: dict[str, Any], on_ragged: Any = None) -> pa.Table:
         return pacsv.read_csv(
@@ -361,12 +371,18 @@ def _lines_of_rows(data: bytes, n_ends: int, n_rows: int) -> Integers:
     """Line of each row of a block, from 0 on; Arrow skips empty lines, and a cell in quotes may have several."""
     if n_ends + (not data.endswith(b"\n")) == n_rows:
         return np.arange(n_rows)
-    numbers, n_quotes = [], 0
-    for i, text in enumerate(data.split(b"\n")):
-        if n_quotes % 2 == 0 and text.strip(b"\r"):
-            numbers.append(i)
-        n_quotes += text.count(b'"')
-    return np.array(numbers)[np.minimum(np.arange(n_rows), len(numbers) - 1)]
+    signs = np.frombuffer(data, np.uint8)
+    quotes, returns, ends = (np.flatnonzero(signs == ord(sign)) for sign in '"\r\n')
+    starts, ends = np.append(0, ends + 1), np.append(ends, len(data))
+    has_cells = ends - starts > np.searchsorted(returns, ends) - np.searchsorted(returns, starts)
+    numbers = np.flatnonzero(has_cells & (np.searchsorted(quotes, starts) % 2 == 0))
+    return numbers[np.minimum(np.arange(n_rows), len(numbers) - 1)]
+
+
+def _spread(rows: Any, places: Mask) -> Any:
+    """A table or an array with its rows at some places, and nulls at the others."""
+    where = np.cumsum(places) - 1
+    return rows.take(pa.array(where, mask=~places))
 
 
 def _is_utf8(data: bytes) -> bool:

@@ -290,9 +290,11 @@ def id_columns(ids: Array | None, name: str = "id") -> dict[str, pa.Array]:
     """Ids as columns: one with the given name, or one per field; without ids none."""
     if ids is None:
         return {}
-    if ids.dtype.names is None:
-        return {name: pa.array(ids)}
-    return {name: pa.array(np.ascontiguousarray(ids[name])) for name in ids.dtype.names}
+    columns = {name: ids} if ids.dtype.names is None else {name: ids[name] for name in ids.dtype.names}
+    try:
+        return {name: pa.array(np.ascontiguousarray(values)) for name, values in columns.items()}
+    except pa.ArrowException as error:  # of a duration that no 64 bits hold, say
+        raise InputError(f"A table cannot hold the ids: {error}.") from None
 
 
 def id_type(type: pa.DataType) -> pa.DataType:

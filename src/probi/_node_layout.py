@@ -152,10 +152,11 @@ class NodeLayout:
 
         :meta private:
         """
-        with self._lock():
-            if name not in self._statistics:
-                self._statistics[name] = compute()
-            return self._statistics[name]
+        if name not in self._statistics:
+            with self._lock():
+                if name not in self._statistics:
+                    self._statistics[name] = compute()
+        return self._statistics[name]
 
     def known(self, name: str) -> Any:
         """Return a cached statistic, or None if it was not computed.

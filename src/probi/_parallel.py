@@ -110,7 +110,7 @@ def _n_cores() -> int:
 
 def run(kernel: Callable[..., Any], pieces: Sequence[Range], *arguments: Any) -> list[Any]:
     """Call ``kernel(*arguments, start, stop)`` for each range; return the results in the order of the ranges."""
-    helpers = 0 if _is_worker() else min(n_threads(), len(pieces)) - 1
+    helpers = 0 if len(pieces) < 2 or _is_worker() else min(n_threads(), len(pieces)) - 1
     if helpers < 1:
         return [kernel(*arguments, start, stop) for start, stop in pieces]
     job = _Job(kernel, pieces, arguments)
@@ -334,13 +334,17 @@ class Lock:
     """
 
     def __init__(self) -> None:
-        self._lock, self._owner = threading.RLock(), os.getpid()
+        self._lock, self._process = threading.RLock(), _process
 
     def __call__(self) -> Any:
         """The lock of this process."""
-        if self._owner != os.getpid():
+        if self._process is not _process:
             self.__init__()  # type: ignore[misc]
         return self._lock
+
+
+# Another object in each forked child. Its number would be asked of the system, each time that a lock is entered.
+_process = object()
 
 
 def _start_helpers(work: Callable[[], None], n: int) -> None:
@@ -365,8 +369,8 @@ def _help(waiting: "queue.SimpleQueue[Callable[[], None]]") -> None:
 
 def _forget_helpers() -> None:
     """Start over in a forked child: it has none of the parent's threads, one of which may have held the lock."""
-    global _n_started, _waiting, _lock
-    _n_started, _waiting, _lock = 0, queue.SimpleQueue(), threading.Lock()
+    global _n_started, _waiting, _lock, _process
+    _n_started, _waiting, _lock, _process = 0, queue.SimpleQueue(), threading.Lock(), object()
     _inside.worker = False
 
 

@@ -21,6 +21,7 @@ from probi.summary.audit import (
     N_LOCATIONS,
     N_SURVEYED,
     AuditSample,
+    GrowingSample,
     Surroundings,
     distances_to_locations,
     typical_locations,
@@ -247,6 +248,19 @@ def test_many_parts_join_at_once():
     first, *others = parts_of(some, numbers, [3, 50, 200, 230])
     assert_same(first.joined(AuditSample(limit=N), *others), sample_of(some, numbers))
     assert_same(first.joined(), first)
+
+
+def test_a_few_candidates_wait_until_the_sample_is_looked_at():
+    some, numbers = uncertain(least_weight=1), uniforms(400)
+    parts = parts_of(some, numbers, [2, 5, 5, 9, 200, 203])
+    grown = GrowingSample(AuditSample(limit=N))
+    waiting = []
+    for part in parts:
+        grown = grown.plus(AuditSample(limit=N), part)
+        waiting.append(grown.n_candidates)
+    assert waiting == [2, 5, 0, 0, 3, 0]  # at most a quarter of N
+    assert_same(grown.joined(), sample_of(some, numbers))
+    assert grown.plus() is grown
 
 
 def test_an_empty_sample_joins_to_the_other():

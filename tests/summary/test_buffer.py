@@ -36,6 +36,18 @@ def test_nodes_come_out_as_they_went_in(parts, dtype):
         assert_array_equal(buffer.nodes().total_probabilities, Nodes.concat(parts).total_probabilities)
 
 
+@pytest.mark.parametrize("dtype", ["f", "d"])
+def test_buffers_join_whatever_their_nodes_were_given_with(dtype):
+    plain = certain(5, dtype=dtype)
+    parts = [Nodes.from_points(plain.points), uncertain(4, dtype=dtype), plain.with_weights(np.arange(5.0))]
+    for some in (parts, parts[::-1], parts[:1]):
+        joined = Buffer.joined([filled([part]) for part in some])
+        assert (joined.form, joined.n_realizations) == (filled(some).form, filled(some).n_realizations)
+        assert joined.nodes() == filled(some).nodes()
+        assert joined.nodes().magnitude == filled(some).nodes().magnitude
+        assert joined.nodes().probabilities.dtype == dtype
+
+
 @pytest.mark.parametrize("step", [1, 7, 16, 100])
 def test_the_split_does_not_matter(step):
     some = uncertain(333)

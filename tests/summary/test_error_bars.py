@@ -8,6 +8,7 @@ import pytest
 
 from probi import Nodes, SolverWarning, Summary, Window, expected_cost, solve
 from probi.summary import audit
+from probi.summary.audit import AuditSample, GrowingSample
 
 # Of 40 seeds, 95 % coverage gives less than 33 with a chance of 1 in 2,000, and coverage of 75 %, 1 in 6 or more.
 N_SEEDS, LEAST_COVERED = 40, 33
@@ -157,10 +158,11 @@ def test_a_contradiction_is_said():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         solve(summary, 3, n_init=1, random_state=0)
-    streams, audit = summary._state
+    streams, audit = summary._streams, summary._state[1].joined()
     # As if the audit had missed what is far.
     far = np.abs(audit.nodes.points).max(axis=1) > 1e3
     near = np.flatnonzero(~far)
-    summary._become(streams, type(audit)(audit.nodes.take(near), audit.keys[near], audit.sizes[near]))
+    audit = AuditSample(audit.nodes.take(near), audit.keys[near], audit.sizes[near])
+    summary._become(streams, GrowingSample(audit))
     with pytest.warns(SolverWarning, match="disagree"):
         solve(summary, 3, n_init=1, random_state=0)

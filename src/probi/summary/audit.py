@@ -367,3 +367,28 @@ class AuditSample:
         counts = np.maximum(sizes, least)
         error = math.hypot(*errors)
         return math.fsum(excess / sizes * counts), math.fsum(lost / sizes * counts), error
+
+
+# Candidates join the audit sample once there is one per this many of its nodes: each time all are copied.
+NODES_PER_CANDIDATE = 4
+
+
+class GrowingSample(NamedTuple):
+    """An audit sample, and candidates that have not joined it yet."""
+
+    sample: AuditSample
+    candidates: tuple[AuditSample, ...] = ()
+    n_candidates: int = 0
+
+    def plus(self, *more: AuditSample) -> "GrowingSample":
+        """The same with more candidates."""
+        nonempty = [sample for sample in more if len(sample)]
+        if not nonempty:
+            return self
+        grown = GrowingSample(self.sample, (*self.candidates, *nonempty), self.n_candidates + sum(map(len, nonempty)))
+        full = NODES_PER_CANDIDATE * grown.n_candidates > self.sample.limit
+        return GrowingSample(grown.joined()) if full else grown
+
+    def joined(self) -> AuditSample:
+        """Audit sample with all candidates."""
+        return self.sample.joined(*self.candidates)

@@ -1,5 +1,6 @@
 """Nodes of an unfilled leaf, in arrays that grow: adding a node takes a few microseconds."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,6 +68,31 @@ class Buffer:
         if nodes is not None and len(nodes):
             buffer.append(nodes)
         return buffer
+
+    @classmethod
+    def joined(cls, buffers: Sequence["Buffer"]) -> "Buffer":
+        """Buffer with copies of the nodes of several of one form."""
+        buffer, starts, thinning = cls(), [0], NOTHING_LOST
+        for each in buffers:
+            starts.append(starts[-1] + each.n_realizations)
+            thinning = thinning.plus(each.thinning)
+        for name in dict.fromkeys(name for each in buffers for name in each._arrays):
+            parts = [each._rows(name) for each in buffers]
+            if name == "offsets":
+                parts = [np.zeros(1, np.int64), *(rows[1:] + start for rows, start in zip(parts, starts, strict=False))]
+            buffer._arrays[name] = np.concatenate(parts)
+        buffer._used = (sum(map(len, buffers)), starts[-1], thinning)
+        buffer._magnitude = max(each._magnitude for each in buffers)
+        return buffer
+
+    def _rows(self, name: str) -> Array:
+        """The used rows of an array; ones, or the offsets of certain nodes, if nodes were given without."""
+        stop = _n_rows(*self._used[:2])[name]
+        if name in self._arrays:
+            return self._arrays[name][:stop]
+        if name == "offsets":
+            return np.arange(stop)
+        return np.ones(stop, self._arrays["points"].dtype if name == "probabilities" else np.float64)
 
     def copy(self) -> "Buffer":
         """Buffer with the same nodes; it shares their memory, which never changes, and has no room for others there."""

@@ -19,7 +19,7 @@ from probi.coreset.importance import Retained, concat_nonempty, nonempty
 from probi.errors import InputError
 from probi.medians import SPREAD_TOL, certified_medians, measured
 from probi.nodes import Nodes
-from probi.summary.audit import AuditSample, Surroundings, Survey
+from probi.summary.audit import AuditSample, GrowingSample, Surroundings, Survey
 from probi.summary.buffer import Buffer, Form
 from probi.summary.config import SummaryConfig
 from probi.thinning import NOTHING_LOST, ThinningTotals
@@ -115,29 +115,18 @@ class _Digest(NamedTuple):
     uniforms: Floats
 
 
-# Candidates join the audit sample once there is one per this many of its nodes: each time all are copied.
-NODES_PER_CANDIDATE = 4
-
-
 class _Read(NamedTuple):
     """What changes from leaf to leaf, in their order."""
 
     totals: Totals
     surroundings: Surroundings
-    audit: AuditSample
-    candidates: tuple[AuditSample, ...] = ()
+    audit: GrowingSample
 
     def after(self, digest: _Digest) -> "_Read":
         """The same after one more leaf."""
         surroundings = self.surroundings.after(digest.survey)
-        more = self.audit.candidates(digest.nodes, digest.uniforms, digest.survey, surroundings)
-        read = _Read(self.totals.plus(digest.totals), surroundings, self.audit, (*self.candidates, more))
-        full = NODES_PER_CANDIDATE * sum(map(len, read.candidates)) > self.audit.limit
-        return read._replace(audit=read.all_audited(), candidates=()) if full else read
-
-    def all_audited(self) -> AuditSample:
-        """Audit sample with all candidates."""
-        return self.audit.joined(*self.candidates)
+        more = self.audit.sample.candidates(digest.nodes, digest.uniforms, digest.survey, surroundings)
+        return _Read(self.totals.plus(digest.totals), surroundings, self.audit.plus(more))
 
 
 @dataclass(eq=False)
@@ -174,7 +163,7 @@ class Stream:
     leaf_number: int = 0
     _buffered: Nodes | None = None
 
-    def updated(self, nodes: Nodes, audit: AuditSample) -> tuple["Stream", AuditSample]:
+    def updated(self, nodes: Nodes, audit: GrowingSample) -> tuple["Stream", GrowingSample]:
         """Read nodes; return the stream after them, and the audit sample including those of full leaves.
 
         While the leaf does not fill, returns this stream, updated; else a new one, and this one is unchanged.
@@ -196,7 +185,7 @@ class Stream:
         number = self.leaf_number + len(leaves)
         return Stream(
             self.key, self.config, n_digested, read.totals, levels, rest, read.surroundings, self.seal, number
-        ), read.all_audited()  # fmt: skip
+        ), read.audit  # fmt: skip
 
     def _leaf_ends(self, nodes: Nodes) -> list[int]:
         """Numbers of nodes after which a leaf ends.
@@ -425,7 +414,11 @@ class Stream:
 
     def copy(self) -> "Stream":
         """Copy of the stream that can be updated by itself; nodes never change and are shared."""
-        return replace(self, levels=[level.copy() for level in self.levels], buffer=self.buffer.copy())
+        levels = [level.copy() for level in self.levels]
+        return Stream(
+            self.key, self.config, self.n_digested, self.totals, levels, self.buffer.copy(), self.surroundings,
+            self.seal, self.leaf_number, self._buffered,
+        )  # fmt: skip
 
     def _with_each(self, change: Callable[[Nodes], Nodes]) -> "Stream":
         some = self.buffer.some()
@@ -500,9 +493,14 @@ def collapse(streams: Sequence[Stream]) -> Stream:
     parts = [nodes for stream in streams for nodes in stream.parts()]
     if parts:
         level = config.coresets.block_level(max(len(stream.levels) for stream in streams))
-        rng = key.random(COLLAPSE, n_nodes)
-        _place(block.levels, level, config.coresets.reduce_if_larger(parts, rng, level, 0, *key.numbers))
+        _place(block.levels, level, _collapsed(parts, config, key, n_nodes, level))
     return block
+
+
+def _collapsed(parts: list[Nodes], config: SummaryConfig, key: ShardKey, n_nodes: int, level: int) -> Nodes:
+    if sum(map(len, parts)) <= config.coresets.size:  # without random numbers, which take longer than all else
+        return concat_nonempty(parts)
+    return config.coresets.reduce(nonempty(parts), key.random(COLLAPSE, n_nodes), level, 0, *key.numbers)
 
 
 def with_small_joined(streams: Sequence[Stream]) -> Sequence[Stream]:
@@ -510,17 +508,13 @@ def with_small_joined(streams: Sequence[Stream]) -> Sequence[Stream]:
     small = [stream for stream in streams if len(stream.buffer) and stream.surroundings is None]
     if len(small) < 2:
         return streams
-    thinning = NOTHING_LOST
-    for stream in small:
-        thinning = thinning.plus(stream.thinning)
-    nodes = Nodes.concat([stream.buffer.nodes() for stream in small])
     others = [stream for stream in streams if not len(stream.buffer) or stream.surroundings is not None]
-    return [Stream(small[0].key, small[0].config, buffer=Buffer.of(nodes, thinning)), *others]
+    return [Stream(small[0].key, small[0].config, buffer=Buffer.joined([stream.buffer for stream in small])), *others]
 
 
-def with_buffers(streams: Sequence[Stream], audit: AuditSample) -> AuditSample:
+def with_buffers(streams: Sequence[Stream], audit: GrowingSample) -> GrowingSample:
     """Audit sample with the nodes in the buffers of several streams."""
-    return audit.joined(*(stream.candidates(audit) for stream in streams if len(stream.buffer)))
+    return audit.plus(*(stream.candidates(audit.sample) for stream in streams if len(stream.buffer)))
 
 
 def all_retained(streams: Sequence[Stream]) -> Nodes:
@@ -563,9 +557,10 @@ class _Root(NamedTuple):
 class Shards(Sequence[Stream]):
     """Streams with any keys, in the order of these. Never changes."""
 
-    def __init__(self, roots: dict[tuple[int, int], _Root] | None = None) -> None:
+    def __init__(self, roots: dict[tuple[int, int], _Root] | None = None, form: Form | None = None) -> None:
         self._roots = {} if roots is None else roots
         self._in_order: list[Stream] | None = None
+        self.form = form  # of all nodes; None if there are none
 
     def __getitem__(self, index: Any) -> Any:
         return self._ordered()[index]
@@ -578,22 +573,19 @@ class Shards(Sequence[Stream]):
 
     def _ordered(self) -> list[Stream]:
         if self._in_order is None:
-            self._in_order = sorted(self.in_any_order(), key=lambda stream: stream.key)
+            streams = (stream for root in self._roots.values() for stream in _streams(root.tree))
+            self._in_order = sorted(streams, key=lambda stream: stream.key)
         return self._in_order
 
-    def in_any_order(self) -> Iterator[Stream]:
-        """Streams, without sorting them all."""
-        for root in self._roots.values():
-            yield from _streams(root.tree)
-
-    def with_stream(self, stream: Stream, audit: AuditSample) -> tuple["Shards", AuditSample]:
+    def with_stream(self, stream: Stream, audit: GrowingSample) -> tuple["Shards", GrowingSample]:
         """Add a stream and collapse groups that are now complete; the audit sample gets the buffers of these."""
         key, fan_in = stream.key, stream.config.fan_in
         height, tree = self._roots.get((key.seed, key.generation), _Root())
         while height < key.height or first_shard(key, fan_in) >= fan_in**height:
             height, tree = height + 1, None if tree is None else {0: tree}
         tree, audit = _with_stream(tree, height, stream, audit)
-        return Shards(self._roots | {(key.seed, key.generation): _Root(height, tree)}), audit
+        roots = self._roots | {(key.seed, key.generation): _Root(height, tree)}
+        return Shards(roots, self.form or stream.form), audit
 
 
 def _streams(tree: Tree) -> Iterator[Stream]:
@@ -604,7 +596,7 @@ def _streams(tree: Tree) -> Iterator[Stream]:
             yield from _streams(part)
 
 
-def _with_stream(tree: Tree, height: int, stream: Stream, audit: AuditSample) -> tuple[Tree, AuditSample]:
+def _with_stream(tree: Tree, height: int, stream: Stream, audit: GrowingSample) -> tuple[Tree, GrowingSample]:
     """Tree of a height with one more stream, and the audit sample with the buffers of streams that were collapsed."""
     key, fan_in = stream.key, stream.config.fan_in
     if isinstance(tree, Stream) or (height == key.height and tree is not None):
@@ -625,8 +617,8 @@ def _with_stream(tree: Tree, height: int, stream: Stream, audit: AuditSample) ->
 
 
 def merge_streams(
-    streams: Sequence[Stream], more: Iterable[Stream], audit: AuditSample
-) -> tuple[Sequence[Stream], AuditSample]:
+    streams: Sequence[Stream], more: Iterable[Stream], audit: GrowingSample
+) -> tuple["Shards", GrowingSample]:
     """All streams, with complete groups of neighbors collapsed, and the audit sample with their buffers.
 
     Which groups are complete does not depend on the order of merges, so neither does the result.
@@ -639,8 +631,9 @@ def merge_streams(
 
 def form_of(streams: Sequence[Stream]) -> Form | None:
     """Form of the nodes of several streams; None if there are none."""
-    some = streams.in_any_order() if isinstance(streams, Shards) else streams
-    return next((stream.form for stream in some if stream.form is not None), None)
+    if isinstance(streams, Shards):
+        return streams.form
+    return next((form for stream in streams if (form := stream.form) is not None), None)
 
 
 def first_shard(key: ShardKey, fan_in: int) -> int:

@@ -18,7 +18,7 @@ from probi.nodes import Nodes, as_nodes
 from probi.objective import check_centers, expected_distances, trimmed_cost
 from probi.solver.result import Evaluation
 from probi.summary import memory
-from probi.summary.audit import AuditSample
+from probi.summary.audit import AuditSample, GrowingSample
 from probi.summary.buffer import Form
 from probi.summary.config import AUDIT_SIZE, Configured, SummaryConfig
 from probi.summary.stream import (
@@ -153,7 +153,8 @@ class Summary(Configured):
     def _set(
         self, config: SummaryConfig, streams: Sequence[Stream], audit: AuditSample, about: dict[str, Any] | None = None
     ) -> Self:
-        self._config, self._state = config, (streams, audit)
+        self._config = config
+        self._state: tuple[Sequence[Stream], GrowingSample] = streams, GrowingSample(audit)
         self.about: dict[str, Any] = {} if about is None else about
         # Results computed once per state; cleared when it changes.
         self._cache: dict[str, Any] = {}
@@ -241,19 +242,19 @@ class Summary(Configured):
         """
         if not isinstance(other, Summary):
             raise InputError(f"Only a Summary can be merged into a Summary, not {type(other).__name__}.")
-        theirs = other._snapshot()
+        self._check_fits(other)
+        more, other_audit, about = other._copied()
         with self._lock():
-            self._check_fits(theirs)
-            states = [self._state, theirs._state]
-            form, other_form = self._form, theirs._form
+            mine, audit = self._state
+            form, other_form = self._form, form_of(more)
             if form is not None and other_form is not None and form != other_form:
                 self._check_features(other_form.n_features)
                 joined = form.joined(other_form)
-                forms = (form, other_form)
-                states = [s if f == joined else _convert_state(joined, *s) for s, f in zip(states, forms, strict=True)]
-            (mine, audit), (more, other_audit) = states
-            state = merge_streams(mine, more, audit.joined(other_audit))
-            about = theirs.about
+                if form != joined:
+                    mine, audit = _convert_state(joined, mine, audit)
+                if other_form != joined:
+                    more, other_audit = _convert_state(joined, more, other_audit)
+            state = merge_streams(mine, more, audit.plus(other_audit.joined()))
             about = {name: value for name, value in self.about.items() if name in about and about[name] == value}
             vars(self).update(_cache={}, _state=state, about=about)  # one step, which no interrupt divides
         return self
@@ -285,7 +286,7 @@ class Summary(Configured):
             if self.n_nodes and not SMALLEST < mass < LARGEST:
                 raise InputError(f"Scaled by {factor}, the mass would be {mass:.0e}: it would underflow or overflow.")
             streams, audit = self._state
-            self._become([stream.scaled(number) for stream in streams], audit.scaled(number))
+            self._become([stream.scaled(number) for stream in streams], GrowingSample(audit.joined().scaled(number)))
 
     def _check_memory(self, nodes: Nodes, n_nodes: int) -> None:
         each = nodes.n_realizations / len(nodes)
@@ -326,7 +327,7 @@ class Summary(Configured):
         check_count("n_nodes", 0 if n_nodes is None else n_nodes, least=0)
         return memory.estimate(self._config, n_features, n_realizations, dtype, n_nodes)
 
-    def _become(self, streams: Sequence[Stream], audit: AuditSample) -> None:
+    def _become(self, streams: Sequence[Stream], audit: GrowingSample) -> None:
         """Switch to a new state atomically, and clear the cache."""
         self._cache = {}
         self._state = streams, audit
@@ -338,6 +339,8 @@ class Summary(Configured):
             )
 
     def _check_fits(self, other: Summary) -> None:
+        if self._config.shared == other._config.shared:
+            return
         for (name, mine), theirs in zip(self._config.shared.items(), other._config.shared.values(), strict=True):
             if mine != theirs:
                 raise InputError(f"Summaries with {name} {mine!r} and {theirs!r} cannot be merged: they must be equal.")
@@ -441,7 +444,7 @@ class Summary(Configured):
             return all_retained(self._streams) if nodes is None else nodes  # none is audited if all weights are 0
 
     def _full_audit(self) -> AuditSample:
-        return self._cached("audit", lambda: with_buffers(*self._state))
+        return self._cached("audit", lambda: with_buffers(*self._state).joined())
 
     def _totals(self) -> tuple[Totals, ThinningTotals]:
         return self._cached("totals", lambda: sums(self._streams))
@@ -566,16 +569,21 @@ class Summary(Configured):
 
     def _snapshot(self) -> Summary:
         """Copy that later updates of this summary do not change."""
+        streams, audit, about = self._copied()
+        return Summary.__new__(Summary)._set(self._config, streams, audit.joined(), about)
+
+    def _copied(self) -> tuple[Sequence[Stream], GrowingSample, dict[str, Any]]:
+        """Streams, audit sample and metadata that later updates do not change."""
         with self._lock():
             streams, audit = self._state
-            copies = [stream.copy() for stream in streams]
-            return Summary.__new__(Summary)._set(self._config, copies, audit, copy.deepcopy(self.about))
+            return [stream.copy() for stream in streams], audit, copy.deepcopy(self.about)
 
     __copy__ = _snapshot
 
     def _saved(self) -> State:
         """Parts that its file holds; the caller prevents updates until they are written."""
-        return State(self._config, *self._state, self.about)
+        streams, audit = self._state
+        return State(self._config, streams, audit.joined(), self.about)
 
     def to_bytes(self) -> bytes:
         """The summary as the bytes of an Arrow IPC file; the same state gives the same bytes.
@@ -685,6 +693,8 @@ def _with_plain_ids(nodes: Nodes) -> Nodes:
     return Nodes._trusted(**nodes._parts() | {"ids": None if ids is None else frozen(ids)})
 
 
-def _convert_state(form: Form, streams: Sequence[Stream], audit: AuditSample) -> tuple[Sequence[Stream], AuditSample]:
+def _convert_state(
+    form: Form, streams: Sequence[Stream], audit: GrowingSample
+) -> tuple[Sequence[Stream], GrowingSample]:
     """The same state with its nodes in another form."""
-    return [stream.convert(form) for stream in streams], audit.with_nodes(form.convert)
+    return [stream.convert(form) for stream in streams], GrowingSample(audit.joined().with_nodes(form.convert))

@@ -22,6 +22,7 @@ from probi.summary.summary import Summary
 BATCH, K = 2_000, 5
 CENTERS = 20.0 * np.random.default_rng(0).normal(size=(K, 4))
 C_LIBRARY = ctypes.CDLL(None)
+PR_SET_THP_DISABLE = 41
 # Of counters at the start: each is passed after a few batches.
 BEFORE = (0, 2**31 - 3 * BATCH, 2**53 - 3 * BATCH)
 
@@ -139,6 +140,9 @@ def megabytes() -> float:
 
 def main(data: Path, minutes: float = 1.0) -> None:
     """Print one row per minute, and at the end what the bars are about."""
+    if hasattr(C_LIBRARY, "prctl"):
+        # As time passes, Linux replaces small pages by huge ones: 2 MB each, although little is on them.
+        C_LIBRARY.prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
     length = min(60.0, 15.0 * minutes)
     rows: list[tuple[float, float]] = []  # largest memory, median CPU time of a batch
     with tempfile.TemporaryDirectory() as folder:

@@ -27,14 +27,13 @@ import numpy as np
 
 from probi import __version__
 from probi._notes import counted
-from probi._parallel import prefetched
 from probi._types import Array, Floats
 from probi.errors import InputError, MissingExtraError
 from probi.inputs.dimensions import find_realization
 from probi.inputs.fields import NO_LABEL, Block, Field, as_dataset
 from probi.medoids import representatives
 from probi.nodes import Nodes
-from probi.objective import OUTLIER, are_outliers, expected_distances, memberships, two_nearest
+from probi.objective import OUTLIER, Assignment, are_outliers, expected_distances, memberships
 from probi.solver.result import Result
 from probi.solver.solve import solve
 from probi.summary import Summary
@@ -129,7 +128,7 @@ class ProbiAccessor:
         (array([0.1, 9.1]), array([0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1], dtype=int32))
         """
         _check_new_dimension(self._obj, "cluster")
-        field = Field(self._obj, node, realization, features, weights, scale, missing)
+        field = Field(self._obj, node, realization, features, weights, scale, missing, has_ids=False)
         run = _Run(field, n_clusters, random_state, options)
         per_node = _NodeResults(field, n_clusters)
         for block, nodes in run.batches():
@@ -207,7 +206,7 @@ class ProbiAccessor:
         """
         _check_new_dimension(self._obj, "scenario")
         node = find_realization(as_dataset(self._obj), features) if realization is None else realization
-        field = Field(self._obj, node, False, features, weights, scale, missing)
+        field = Field(self._obj, node, False, features, weights, scale, missing, has_ids=False)
         if n_clusters > field.n_nodes:
             raise InputError(f"There are {counted(field.n_nodes, 'member')} for {n_clusters} scenarios: ask for fewer.")
         run = _Run(field, n_clusters, random_state, options, in_memory=True)
@@ -258,11 +257,11 @@ class _Run:
             self.result = replace(solve(summary, n_clusters, random_state=self.seed, **options))
 
     def batches(self) -> Iterator[tuple[Block, Nodes]]:
-        """Blocks and their nodes; the next block is read ahead."""
+        """Blocks and their nodes; the next blocks are read meanwhile."""
         if self._in_memory is not None:
             yield self._in_memory
             return
-        for block in prefetched(self.field.blocks(), ahead=1):
+        for block in self.field.blocks():
             yield block, Nodes(*block.arrays)
 
 
@@ -292,9 +291,9 @@ class _NodeResults:
 
 def _nearest(nodes: Nodes, result: Result) -> tuple[Array, Floats]:
     """Label of each node, -1 for outliers, and its distance to the nearest center."""
-    nearest = two_nearest(nodes, result.centers)
-    is_outlier = are_outliers(nodes, nearest.distances, result.outlier_distance)
-    return np.where(is_outlier, OUTLIER, nearest.labels), nearest.distances
+    assignment = Assignment.of(nodes, result.centers, exact=True)
+    is_outlier = are_outliers(nodes, assignment.nearest, result.outlier_distance)
+    return np.where(is_outlier, OUTLIER, assignment.labels), assignment.nearest
 
 
 def _with_nan(labels: Array) -> Array:

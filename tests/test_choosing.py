@@ -175,8 +175,9 @@ def test_equal_nodes():
     assert probi.choose_k(np.zeros((50, 2)), range(1, 4), random_state=0).recommended is None
 
 
-def test_results_are_those_of_solve():
-    points, _ = groups(np.random.default_rng(0), [50] * 3)
+@pytest.mark.parametrize("d", [2, 100])  # many features: solved in the space that the nodes span
+def test_results_are_those_of_solve(d):
+    points, _ = groups(np.random.default_rng(0), [8] * 3, d)
     choice = probi.choose_k(points, [4, 2, 3, 3], random_state=1)
     assert_array_equal(choice.n_clusters, [2, 3, 4])
     for k, result in zip(choice.n_clusters, choice.results, strict=True):

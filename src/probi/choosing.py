@@ -205,7 +205,10 @@ def choose_k(
         source = as_nodes(source)
     seed = seed_of(random_state)
     progress = Progress(on_progress)
-    results = [solve_quietly(source, SolveOptions(k, n_init, random_state=seed, progress=progress)) for k in ks]
+    shared: dict[str, Any] = {}
+    results = [
+        solve_quietly(source, SolveOptions(k, n_init, random_state=seed, progress=progress, shared=shared)) for k in ks
+    ]
     return compare(source, results, seed, n_worlds)
 
 

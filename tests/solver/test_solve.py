@@ -16,6 +16,7 @@ from strategies import build, examples, nodes, points
 from probi import InputError, Nodes, SolverWarning, _parallel, assign, expected_cost, objective, solve
 from probi.solver import search as searches
 from probi.solver.problem import Problem
+from probi.solver.result import _by_mass
 
 PRESETS = ["default", "paper"]
 
@@ -33,6 +34,7 @@ def check_valid(result, some, k):
 def with_kernels(monkeypatch):
     """Search with kernels and threads, as in larger problems."""
     monkeypatch.setattr(searches, "MAX_SMALL", 0)
+    monkeypatch.setattr(searches, "MAX_ALONE", 0)
     monkeypatch.setattr(objective, "MAX_SMALL", 0)
 
 
@@ -487,3 +489,10 @@ def test_bad_parameters_are_refused(options):
 def test_weights_that_are_all_zero_are_refused(preset):
     with pytest.raises(InputError, match="nothing to solve"):
         solve(Nodes.from_points([[0.0], [1.0]], [0.0, 0.0]), 1, preset=preset)
+
+
+def test_centers_are_in_order_of_mass_and_equal_ones_by_coordinates():
+    rng = np.random.default_rng(0)
+    mass, centers = rng.integers(1, 4, 30).astype(float), rng.integers(0, 2, (30, 3)).astype(float)
+    wanted = sorted(range(30), key=lambda c: (-mass[c], *centers[c]))
+    assert _by_mass(mass, centers).tolist() == wanted

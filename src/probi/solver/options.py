@@ -105,6 +105,8 @@ class SolveOptions:
     progress: Progress = field(default_factory=Progress)
     outliers: float | None = None
     outlier_distance: float | None = None
+    # Filled by the first solution and used by the next ones, if all are of the same nodes.
+    shared: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("n_clusters", "n_init", "max_iter"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -260,14 +261,23 @@ def _sort_by_mass(nodes: Nodes, centers: Floats, assignment: Assignment) -> Floa
     """
     for _ in range(len(centers)):
         mass = _sums(assignment.labels, nodes.mass, len(centers))
-        # Each key takes a pass: coordinates are compared only where masses are equal.
-        order = np.lexsort((*(centers.T[::-1] if len(np.unique(mass)) < len(mass) else ()), -mass))
+        order = _by_mass(mass, centers)
         if (order == np.arange(len(order))).all():
             break
         centers = np.ascontiguousarray(centers[order])
         assignment.renumber(order)
         assignment.update(centers, np.zeros(len(centers)), exact=False)
     return centers
+
+
+def _by_mass(mass: Floats, centers: Floats) -> Integers:
+    """Indices of centers in order of descending mass, equal ones by coordinates."""
+    order = np.argsort(-mass, kind="stable")
+    bounds = np.flatnonzero(np.diff(mass[order], prepend=np.nan, append=np.nan))
+    for start, stop in itertools.pairwise(bounds.tolist()):
+        if stop > start + 1:  # coordinates are compared only where masses are equal
+            order[start:stop] = sorted(order[start:stop], key=lambda c: centers[c].tolist())
+    return order
 
 
 def _sums(labels: Labels, values: Floats, k: int) -> Floats:

@@ -24,6 +24,10 @@ from probi.validation import frozen
 # Coordinates of all nodes times the number of centers, at most, of a small problem. Kernels are faster for more.
 MAX_SMALL = 1 << 13
 
+# Coordinates of all nodes times the number of centers of all sets, at most, that one thread takes alone: others would
+# begin when it has nearly ended.
+MAX_ALONE = 1 << 19
+
 # Tasks per set of centers, at least, if there are nodes enough: a single set keeps all threads busy, too.
 MIN_TASKS = 8
 
@@ -77,9 +81,10 @@ def seeds(
     uniforms = np.zeros((n_starts, n_clusters, n_candidates))
     for start in uniforms:
         start[0, 0], start[1:] = rng.random(), rng.random((n_clusters - 1, n_candidates))
+    step = n_starts if rows.size * n_clusters * n_starts <= MAX_ALONE else 1
     _parallel.run(
-        kernels.draw_seeds, _parallel.ranges(n_starts, 1), rows, problem.nodes.mass, problem.spreads, problem.n_free,
-        uniforms, centers, nearest,
+        kernels.draw_seeds, _parallel.ranges(n_starts, step), rows, problem.nodes.mass, problem.spreads,
+        problem.n_free, uniforms, centers, nearest,
     )  # fmt: skip
     return Sets(centers[..., : problem.nodes.n_features].astype(np.float64), nearest)
 
@@ -162,8 +167,9 @@ class Search:
         places[:, :k, :d], places[:, :k, d:] = centers[going], 0.0
         labels = np.empty((len(going), len(rows)), np.int32)
         nearest, second = np.empty(labels.shape, rows.dtype), np.empty(labels.shape, rows.dtype)
+        is_short = rows.size * k * len(going) <= MAX_ALONE
         # Several tasks per call if there are enough: a call takes a third as long as a task on a sample.
-        step = max(1, len(tasks) // (2 * _parallel.n_threads()))
+        step = len(tasks) if is_short else max(1, len(tasks) // (2 * _parallel.n_threads()))
         _parallel.run(
             kernels.pull_of_nearest, _parallel.ranges(len(tasks), step), rows, self._mass, self.problem.n_free,
             places, labels, nearest, second, tasks, sums,

@@ -277,7 +277,8 @@ def _solve_nodes(nodes: Nodes, options: SolveOptions, effort: Effort) -> Result:
     chosen = PRESETS[preset]
     n_init = options.n_init or (chosen.n_init if options.n_clusters < MANY else 1)
     n_init = 1 if init is not None else n_init
-    parameters = Parameters(options.n_clusters, n_init, init, options.max_iter or chosen.max_iter, options.tol)
+    max_iter = options.max_iter or chosen.max_iter
+    parameters = Parameters(options.n_clusters, n_init, init, max_iter, options.tol, options.shared)
     best = chosen.run(nodes, parameters, effort, generator(options.random_state), options.progress)
     return make_result(nodes, best.centers, best.n_rounds, init is not None, best.assignment)
 
@@ -290,6 +291,7 @@ class Parameters(NamedTuple):
     init: Floats | None
     max_iter: int
     tol: float
+    shared: dict[str, Any]
 
 
 def _solve_by_default(
@@ -297,12 +299,14 @@ def _solve_by_default(
 ) -> Candidate:
     """Starts on the nodes' medians, swaps of centers, and last rounds on the nodes themselves."""
     problem = Problem.of(nodes)
-    n_clusters, _, init, max_iter, tol = parameters
+    n_clusters, _, init, max_iter, tol, _ = parameters
     on_round = progress.rounds("nodes")
     if init is not None:
         best = refine(problem, init, max_iter, tol, on_round)
     else:
-        lifted, from_span = problem.lifted().in_span()
+        if "span" not in parameters.shared:
+            parameters.shared["span"] = problem.lifted().in_span()
+        lifted, from_span = parameters.shared["span"]
         search = _search_locally if n_clusters >= MANY and not is_small(lifted, n_clusters) else _search
         best, others = search(lifted, parameters, effort, rng, progress)
         best, others = best._replace(centers=from_span(best.centers)), [from_span(centers) for centers in others]
@@ -345,7 +349,7 @@ def _try_starts(
     search: Search, parameters: Parameters, rng: np.random.Generator, progress: Progress
 ) -> list[Candidate]:
     """Draw centers and descend from them, some starts side by side."""
-    n_clusters, n_init, _, max_iter, _ = parameters
+    n_clusters, n_init, _, max_iter, *_ = parameters
     tried: list[Candidate] = []
     while len(tried) < n_init:
         numbers = range(len(tried), min(len(tried) + MAX_STARTS_AT_ONCE, n_init))
@@ -400,7 +404,7 @@ def _search_locally(
 
     Unlike :func:`_search`, it returns no other starts.
     """
-    n_clusters, n_init, _, max_iter, tol = parameters
+    n_clusters, n_init, _, max_iter, tol, _ = parameters
     seeds = [int(rng.integers(2**63)) for _ in range(n_init)]
     sampled = sample(lifted, SAMPLE_PER_CLUSTER * n_clusters, rng)
 
@@ -430,7 +434,7 @@ def _improve_by_realizations(
     Where nodes have distant realizations, a good center may lie far from all medians, at a point that many nodes may
     take. Large problems skip the starts. Swaps continue only if one of the first candidates lowers the cost.
     """
-    n_clusters, n_init, _, max_iter, tol = parameters
+    n_clusters, n_init, _, max_iter, tol, _ = parameters
     best = known
     if _is_tiny(problem.nodes) and not are_near_medians(problem, rng):
         seeds = [int(rng.integers(2**63)) for _ in range(n_init)]
@@ -455,7 +459,7 @@ def _solve_as_in_paper(
     nodes: Nodes, parameters: Parameters, effort: Effort, rng: np.random.Generator, progress: Progress
 ) -> Candidate:
     """P-LLOYD++ (section 4.4), which ignores ``effort``."""
-    n_clusters, n_init, init, max_iter, _ = parameters
+    n_clusters, n_init, init, max_iter, *_ = parameters
     candidates: list[Candidate] = []
     for start in range(n_init):
         stream = np.random.default_rng(rng.integers(2**63))

@@ -134,7 +134,6 @@ def test_conventions_need_no_argument_but_node(convention, tmp_path):
 # In a process of its own: the PROJ that comes with eccodes takes the place of that of pyproj, which geopandas needs.
 GRIB = """
 import sys
-import threading
 import eccodes, numpy as np, xarray as xr
 from probi import Nodes
 

@@ -1,7 +1,6 @@
 """Reading ahead: the same items in the same order, no thread left behind."""
 
 import gc
-import math
 import threading
 import time
 
@@ -9,7 +8,7 @@ import pytest
 from table_files import write
 
 import probi.io
-from probi._parallel import AHEAD, computed_ahead, prefetched
+from probi._parallel import AHEAD, prefetched
 from probi.errors import InputError
 
 
@@ -113,16 +112,3 @@ def test_a_reader_that_is_not_read_to_its_end(tmp_path, monkeypatch):
     with pytest.raises(InputError):
         list(probi.io.read(path))
     assert not readers()
-
-
-def test_results_computed_ahead_are_in_order_up_to_an_exception():
-    def root(x):
-        time.sleep(0.002 * (x % 3))
-        return math.sqrt(x)
-
-    results = computed_ahead(root, [9.0, 4.0, 1.0, 0.0, -1.0, 25.0], 4)
-    assert [next(results) for _ in range(4)] == [3.0, 2.0, 1.0, 0.0]
-    with pytest.raises(ValueError, match="math domain"):
-        next(results)
-    assert list(computed_ahead(root, [], 2)) == []
-    next(computed_ahead(root, [1.0] * 9, 2))  # no thread is left behind

@@ -447,17 +447,3 @@ def prefetched(
     finally:
         stop.set()
         thread.join(timeout=END_SECONDS)
-
-
-def computed_ahead(function: Callable[[Any], T], items: Sequence[Any], n_threads: int) -> Generator[T, None, None]:
-    """Yield ``function(item)`` of each item, in their order, computed ahead on so many threads.
-
-    Each thread has at most one result that waits, and one in the making.
-    """
-    by_thread = [prefetched(map(function, items[i::n_threads]), ahead=1) for i in range(n_threads)]
-    try:
-        for i in range(len(items)):
-            yield next(by_thread[i % n_threads])
-    finally:
-        for results in by_thread:
-            results.close()

@@ -27,6 +27,7 @@ import numpy as np
 
 from probi import __version__
 from probi._notes import counted
+from probi._parallel import prefetched
 from probi._types import Array, Floats
 from probi.errors import InputError, MissingExtraError
 from probi.inputs.dimensions import find_realization
@@ -257,11 +258,11 @@ class _Run:
             self.result = replace(solve(summary, n_clusters, random_state=self.seed, **options))
 
     def batches(self) -> Iterator[tuple[Block, Nodes]]:
-        """Blocks and their nodes; the next blocks are read meanwhile."""
+        """Blocks and their nodes; the next block is read ahead."""
         if self._in_memory is not None:
             yield self._in_memory
             return
-        for block in self.field.blocks():
+        for block in prefetched(self.field.blocks(), ahead=1):
             yield block, Nodes(*block.arrays)
 
 

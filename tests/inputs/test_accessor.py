@@ -106,14 +106,14 @@ def test_large_data_is_streamed_with_the_same_answers(chunks, monkeypatch):
 def test_a_large_field_is_read_block_by_block(monkeypatch):
     monkeypatch.setattr(accessor, "MAX_BYTES_IN_MEMORY", 0)
     monkeypatch.setattr(fields, "BLOCK_BYTES", 500)
-    read, largest = fields.Field._values, []
+    read, largest = fields.Field.read, []
 
     def watched(self, slices):
-        values = read(self, slices)
-        largest.append(values.nbytes)
-        return values
+        block = read(self, slices)
+        largest.append(block.points.nbytes)
+        return block
 
-    monkeypatch.setattr(fields.Field, "_values", watched)
+    monkeypatch.setattr(fields.Field, "read", watched)
     ensemble().chunk(latitude=1, longitude=4).probi.cluster(2, node=PLACES, random_state=0)
     assert len(largest) == 24  # twelve blocks, twice
     assert max(largest) == 4 * 7 * 2 * 8

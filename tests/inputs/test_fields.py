@@ -5,7 +5,6 @@ import itertools
 import math
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import probi
-from probi import InputError, InputWarning, Nodes, _parallel
+from probi import InputError, InputWarning, Nodes
 from probi.inputs import fields
 from probi.inputs.fields import Field
 
@@ -476,22 +475,3 @@ def test_variables_that_are_left_out_are_said():
         assert probi.Nodes.from_xarray(dataset, PLACES).n_features == 1
     with pytest.raises(InputError, match="No variable has all dimensions"):
         Nodes.from_xarray(dataset.drop_vars(["t2m", "name"]).expand_dims(x=2), PLACES)
-
-
-def test_blocks_are_read_on_as_many_threads_as_memory_allows(monkeypatch):
-    monkeypatch.setattr(fields, "BLOCK_BYTES", 1)
-    array = xr.DataArray(np.arange(12.0).reshape(2, 6), dims=("member", "place"))
-    field, read, threads = Field(array, "place", "member"), Field._values, set()
-
-    def watched(self, slices):
-        threads.add(threading.get_ident())
-        return read(self, slices)
-
-    monkeypatch.setattr(Field, "_values", watched)
-    for n_bytes, n_threads in ((64, 3), (32, 2), (8, 1)):  # 16 bytes per block
-        monkeypatch.setattr(fields, "BYTES_AT_ONCE", n_bytes)
-        threads.clear()
-        with _parallel.limited(3):
-            points = [block.points[0, 0] for block in field.blocks()]
-        assert len(threads) == n_threads
-        assert points == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from probi import _notes, _parallel
+from probi import _notes
 from probi._types import Array, Floats, Mask
 from probi.errors import InputError, InputWarning
 from probi.inputs.dimensions import Names, check_labeled, choose_roles, written
@@ -19,10 +19,6 @@ from probi.validation import check_choice
 # Size of a block: large enough to read at full speed, small enough to keep several in memory. A larger chunk of the
 # file is one block up to the second size; an even larger chunk is divided, and read once per block.
 BLOCK_BYTES, MAX_BLOCK_BYTES = 1 << 22, 1 << 26
-
-# Size of the blocks that are read at once, at most, unless one is larger. Reading takes about five times the memory of
-# a block, which is decompressed, decoded and transposed.
-BYTES_AT_ONCE = 1 << 24
 
 MISSING = ("error", "absent")
 
@@ -190,7 +186,8 @@ class Field:
         With ``in_order`` nodes are in C order of their dimensions, otherwise in the order of the chunks.
         """
         any_present = False
-        for block in self._read_ahead(self.boxes(in_order)):
+        for slices in self.boxes(in_order):
+            block = self.read(slices)
             if block.present.any():
                 any_present = True
                 yield block
@@ -228,19 +225,9 @@ class Field:
         by_dask = {name: max(sizes) for name, sizes in variable.chunksizes.items()}
         return [int(by_dask.get(name) or in_file.get(name) or 1) for name in self.roles.node]
 
-    def _read_ahead(self, boxes: Sequence[dict[str, slice]]) -> Iterator[Block]:
-        """Read boxes in their order, several at once: to decompress values takes longer than most that follows."""
-        per_node = self.n_realizations * self.n_columns * self.dtype.itemsize
-        largest = max((math.prod(box.stop - box.start for box in slices.values()) for slices in boxes), default=0)
-        n_threads = max(1, min(_parallel.n_threads(), BYTES_AT_ONCE // max(1, largest * per_node)))
-        return map(self._block, boxes, _parallel.computed_ahead(self._values, boxes, n_threads))
-
     def read(self, slices: dict[str, slice]) -> Block:
         """Read the nodes in a box."""
-        return self._block(slices, self._values(slices))
-
-    def _block(self, slices: dict[str, slice], values: Array) -> Block:
-        """Block of the nodes in a box, from its values; those of boxes before it decide which features it has."""
+        values = self._values(slices)
         present: Mask = np.ones(len(values), np.bool_)
         weights, ids = self._node_weights(slices), self._ids(slices)
         n, m, d = values.shape

@@ -105,7 +105,7 @@ class SolveOptions:
     progress: Progress = field(default_factory=Progress)
     outliers: float | None = None
     outlier_distance: float | None = None
-    # Filled by the first solution and used by the next ones, if all are of the same nodes.
+    # What the last solution found out about its nodes, for the next one if it is of the same nodes.
     shared: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -304,8 +304,8 @@ def _solve_by_default(
     if init is not None:
         best = refine(problem, init, max_iter, tol, on_round)
     else:
-        if "span" not in parameters.shared:
-            parameters.shared["span"] = problem.lifted().in_span()
+        if parameters.shared.get("nodes") is not nodes:
+            parameters.shared.update(nodes=nodes, span=problem.lifted().in_span())
         lifted, from_span = parameters.shared["span"]
         search = _search_locally if n_clusters >= MANY and not is_small(lifted, n_clusters) else _search
         best, others = search(lifted, parameters, effort, rng, progress)

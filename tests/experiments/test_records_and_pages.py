@@ -163,7 +163,7 @@ def test_exponents_of_powers_are_found(tmp_path):
 @pytest.mark.slow
 def test_a_long_stream_is_measured_and_described(tmp_path, monkeypatch):
     monkeypatch.setattr(billion, "CHUNK", 7000)
-    measured = billion.measure(100_000)
+    measured = billion.measure(300_000)
     assert measured["summary_seconds"] > 0.0
     # Four standard errors: a wrong count of points or chunks would be further off.
     assert abs(measured["estimate"] - measured["exact"]) < 4 * measured["standard_error"] < 0.5 * measured["exact"]
@@ -171,7 +171,7 @@ def test_a_long_stream_is_measured_and_described(tmp_path, monkeypatch):
     for n in (10, 100):
         grown.add(axis="n", **growth.BASE | {"n": n}, **dict.fromkeys(growth.VALUES, 1.0))
     Records(tmp_path / "billion.csv", ("n",), billion.VALUES).add(**measured)
-    assert "a stream of 100,000 points in three dimensions" in pages.growth_page(tmp_path)
+    assert "a stream of 300,000 points in three dimensions" in pages.growth_page(tmp_path)
 
 
 @pytest.mark.slow

@@ -1,13 +1,43 @@
 """NetCDF, by what xarray has to read it: h5netcdf, netCDF4 or SciPy."""
 
-from functools import partial
+from pathlib import Path
 
-from probi.io.formats.base import Format
+from probi.errors import InputError
+from probi.io.formats.base import Format, OpenOptions, Source
 from probi.io.formats.labeled import LabeledFile
+
+# How a heap of HDF5 begins, which holds values of any length: signature and version.
+HEAP = b"GCOL\1\0\0\0"
+# Larger files are not searched for heaps.
+MAX_SEARCHED = 1 << 24
+
+
+def _open(source: Source, options: OpenOptions) -> LabeledFile:
+    if isinstance(source.path, Path) and source.path.stat().st_size <= MAX_SEARCHED:
+        _check_heaps(source.path.read_bytes())
+    return LabeledFile(source, options, engine=None)
+
+
+def _check_heaps(data: bytes) -> None:
+    """Raise on free space of size 0, behind which HDF5 would look for the next object for ever."""
+    seen: set[int] = set()
+    heap = data.find(HEAP)
+    while heap >= 0:
+        place, end = heap + 16, min(heap + int.from_bytes(data[heap + 8 : heap + 16], "little"), len(data))
+        while place + 16 <= end and place not in seen:
+            seen.add(place)
+            size = int.from_bytes(data[place + 8 : place + 16], "little")
+            is_free = data[place : place + 2] == b"\0\0"
+            step = size if is_free else 16 + -(-size // 8) * 8
+            if step % (1 << 64) == 0:
+                raise InputError("it is damaged: a heap of HDF5 has an object without end.")
+            place += step
+        heap = data.find(HEAP, heap + 1)
+
 
 FORMAT = Format(
     endings=(".nc", ".nc4", ".cdf"),
     magic=(b"CDF\x01", b"CDF\x02", b"CDF\x05", b"\x89HDF"),
-    open=partial(LabeledFile, engine=None),
+    open=_open,
     is_labeled=True,
 )

@@ -192,7 +192,10 @@ def _parsed(annotation: Any) -> Any:
 
 def names(values: list[str] | None) -> list[str]:
     """Split names at commas, in one option or several; quotes protect a comma."""
-    return [name.strip() for value in values or [] for name in next(csv.reader([value]), []) if name.strip()]
+    try:
+        return [name.strip() for value in values or [] for name in next(csv.reader([value]), []) if name.strip()]
+    except csv.Error:  # of a carriage return
+        raise InputError(f"{values} are not names separated by commas. Put a name with a line end in quotes.") from None
 
 
 def _pair(value: str | None) -> tuple[str, str] | None:

@@ -35,7 +35,7 @@ nodes = probi.Nodes.from_dense(points)
 # %%
 # One pass over the data, then eleven answers.
 ks = range(2, 13)
-summary = probi.Summary(n_clusters=max(ks), random_state=0)
+summary = probi.Summary(n_clusters=max(ks), size=1000, random_state=0)
 summary.update(nodes)
 results = [probi.solve(summary, n_clusters=k, random_state=0) for k in ks]
 print(summary)

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, Self
@@ -121,11 +121,14 @@ class Preset(ABC):
         The numbers identify this coreset among others of the same summary; the first is its level.
         """
 
-    def reduce_if_larger(self, parts: list[Nodes], rng: np.random.Generator, *numbers: int) -> Nodes:
-        """Nodes of all parts as they are if there are at most ``size`` of them, else a coreset."""
+    def reduce_if_larger(self, parts: list[Nodes], make_rng: Callable[[], np.random.Generator], *numbers: int) -> Nodes:
+        """Nodes of all parts as they are if there are at most ``size`` of them, else a coreset.
+
+        Few nodes need no generator, which takes longer to make than all else.
+        """
         if sum(len(part) for part in parts) <= self.size:
             return concat_nonempty(parts)
-        return self.reduce(nonempty(parts), rng, *numbers)
+        return self.reduce(nonempty(parts), make_rng(), *numbers)
 
     def block_level(self, n_levels: int) -> int:
         """Level of the coreset that replaces several streams with up to ``n_levels`` levels."""
@@ -133,7 +136,7 @@ class Preset(ABC):
 
     def final_coreset(self, streams: Sequence[Retained], rng: np.random.Generator) -> Nodes:
         """One coreset of all that is kept of several streams."""
-        return self.reduce_if_larger([nodes for stream in streams for nodes in stream.parts], rng)
+        return self.reduce_if_larger([nodes for stream in streams for nodes in stream.parts], lambda: rng)
 
     @property
     def description(self) -> str:

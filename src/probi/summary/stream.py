@@ -493,14 +493,9 @@ def collapse(streams: Sequence[Stream]) -> Stream:
     parts = [nodes for stream in streams for nodes in stream.parts()]
     if parts:
         level = config.coresets.block_level(max(len(stream.levels) for stream in streams))
-        _place(block.levels, level, _collapsed(parts, config, key, n_nodes, level))
+        make_rng = partial(key.random, COLLAPSE, n_nodes)
+        _place(block.levels, level, config.coresets.reduce_if_larger(parts, make_rng, level, 0, *key.numbers))
     return block
-
-
-def _collapsed(parts: list[Nodes], config: SummaryConfig, key: ShardKey, n_nodes: int, level: int) -> Nodes:
-    if sum(map(len, parts)) <= config.coresets.size:  # without random numbers, which take longer than all else
-        return concat_nonempty(parts)
-    return config.coresets.reduce(nonempty(parts), key.random(COLLAPSE, n_nodes), level, 0, *key.numbers)
 
 
 def with_small_joined(streams: Sequence[Stream]) -> Sequence[Stream]:

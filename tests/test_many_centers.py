@@ -96,13 +96,16 @@ def test_centers_join_in_parts():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "below"])  # refused as data
-def test_an_assignment_has_the_same_bits_without_them(kind, exact, dtype, monkeypatch):
-    points, centers = hostile(kind, 1200, 40, 5, dtype)
+@pytest.mark.parametrize("k", [2, 40])
+def test_an_assignment_has_the_same_bits_without_them(kind, exact, dtype, k, monkeypatch):
+    points, centers = hostile(kind, 1200, k, 5, dtype)
     nodes, found = Nodes.from_points(points), []
-    for many in (32, 41):
-        monkeypatch.setattr(objective, "MANY_CENTERS", many)
+    for least in (0, np.inf):
+        monkeypatch.setattr(objective, "MIN_SCREENED", least)
+        monkeypatch.setattr(objective, "MANY_CENTERS", np.inf)
+        assert objective._bounds_pay_off(nodes, k) == (least == 0)
         assignment = Assignment(nodes)
-        assignment.update(centers, np.zeros(40), exact=exact)
+        assignment.update(centers, np.zeros(k), exact=exact)
         found.append(assignment)
         reached = distances_to(centers, points)
         own = reached[np.arange(1200), assignment.labels].copy()

@@ -1,5 +1,7 @@
 """Expected distances, assignment and the objective against their definitions."""
 
+import math
+
 import naive
 import numpy as np
 import pytest
@@ -30,6 +32,22 @@ def as_lists(nodes):
 def conditional(nodes, centers):
     """Expected distances given that the node is there: D of the design."""
     return expected_distances(nodes, centers) / nodes.total_probabilities[:, None]
+
+
+def test_the_cost_of_many_nodes_is_rounded_once(monkeypatch):
+    """As for few: of all magnitudes, in any order, with zeros of both signs; and where the sum overflows."""
+    rng = np.random.default_rng(0)
+    magnitudes = rng.integers(-1074, 990, 3000)
+    nearest = np.concatenate([np.ldexp(rng.random(3000), magnitudes), [5e-324, 2.0**-1022, 0.0, -0.0], np.ones(5)])
+    nodes = Nodes.from_points(np.zeros((len(nearest), 1)))
+    monkeypatch.setattr(objective, "MAX_SUMMED", 0)
+    monkeypatch.setattr(objective, "SUMMED_AT_ONCE", 700)
+    for some in (nearest, nearest[nearest < 1e-300], nearest[(nearest > 1e-5) & (nearest < 1e5)], nearest[:1]):
+        for costs in (some, rng.permutation(some)):
+            assert objective.total_cost(nodes[: len(costs)], costs) == math.fsum(costs.tolist())
+    assert objective.total_cost(nodes[:2], np.array([1.0, np.inf])) == np.inf
+    assert np.isnan(objective.total_cost(nodes[:2], np.array([1.0, np.nan])))
+    assert objective.total_cost(nodes[:2], np.array([1.0, -0.25])) == 0.75
 
 
 # -- the definitions --------------------------------------------------------------------------------------------------

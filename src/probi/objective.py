@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ from probi import _parallel
 from probi._kernels import assignment as assignment_kernels
 from probi._kernels import geometry
 from probi._kernels import memberships as membership_kernels
+from probi._kernels.exact_sum import DIGIT_BITS, exact_digits
 from probi._kernels.many_centers import join_nearest
 from probi._notes import counted
 from probi._types import Array, Floats, Integers, Labels, Mask
@@ -24,11 +24,16 @@ from probi.validation import as_floats, check_mass, check_points, constant
 # Coordinates of all nodes times the number of centers, in a problem for which all distances are computed.
 MAX_SMALL = 1 << 14
 
-# From this many centers on, bounds in float32 find the nearest one of certain nodes.
-MANY_CENTERS = 32
+# Bounds in float32 find the nearest center of certain nodes faster if there are at most so many features per center:
+# rows are transposed first, which pays off if they are compared with many centers. With fewer than MANY_CENTERS, only
+# from so many coordinates times centers on: a smaller problem takes less time than to compile it.
+FEATURES_PER_CENTER, MANY_CENTERS, MIN_SCREENED = 3, 32, 1 << 22
 
 # Ranges of nodes that are assigned, at least, if there are nodes enough.
 MIN_PIECES = 8
+
+# Costs that Python sums: a kernel is twenty times as fast, but has to be compiled first. Costs that a thread sums then.
+MAX_SUMMED, SUMMED_AT_ONCE = 1 << 15, 1 << 18
 
 # Nodes that a thread compares with all centers at a time.
 ROWS_AT_ONCE = 512
@@ -148,9 +153,12 @@ def expected_cost(nodes: Nodes | ArrayLike, centers: ArrayLike) -> float:
 def total_cost(nodes: Nodes, nearest: Floats) -> float:
     """Sum of mass times expected distance, exactly rounded, so independent of the order of summation."""
     products = nodes.mass * nearest
-    # As Python's floats, which are read faster; a part at a time, because a list of them takes more memory.
-    parts = (products[start:stop].tolist() for start, stop in _parallel.ranges(len(products), 1 << 12))
-    return math.fsum(itertools.chain.from_iterable(parts))
+    is_plain = len(products) > MAX_SUMMED and products.min() >= 0.0 and products.max() < math.inf
+    if not is_plain:
+        return math.fsum(products.tolist())
+    digits = _parallel.run(exact_digits, _parallel.ranges(len(products), SUMMED_AT_ONCE), products.view(np.uint64))
+    total = sum(int(digit) << DIGIT_BITS * place for part in digits for place, digit in enumerate(part))
+    return total / (1 << 1074)  # a division of integers is rounded once
 
 
 def excess(nodes: Nodes, centers: Floats) -> Floats:
@@ -267,7 +275,7 @@ class Assignment:
         if nodes.points.size * len(centers) <= MAX_SMALL:
             return self._compare_all(centers)
         slack = self._slack + _slack_of(centers, self._relative)
-        if self._is_new and nodes.is_certain and len(centers) >= MANY_CENTERS:
+        if self._is_new and nodes.is_certain and _bounds_pay_off(nodes, len(centers)):
             self._start_with_bounds(centers, slack)
         self._is_new = False
         evaluations = _parallel.run(
@@ -303,6 +311,12 @@ class Assignment:
         numbers = np.empty(len(order), np.int32)
         numbers[order] = np.arange(len(order), dtype=np.int32)
         self.labels[:] = numbers[self.labels]
+
+
+def _bounds_pay_off(nodes: Nodes, n_centers: int) -> bool:
+    """Whether bounds in float32 find the nearest of some centers of certain nodes faster than distances to all."""
+    is_long = n_centers >= MANY_CENTERS or nodes.points.size * n_centers >= MIN_SCREENED
+    return is_long and n_centers > 1 and nodes.n_features <= FEATURES_PER_CENTER * n_centers
 
 
 def join_centers(points: Array, centers: Floats, first: int, labels: Labels, nearest: Floats, second: Floats) -> None:

@@ -495,3 +495,24 @@ def test_hardly_any_node_is_looked_at_when_centers_hardly_move():
     found.update(centers, np.zeros(20), exact=False)
     assert found.update(centers + 1e-3, np.full(20, 2.3e-3), exact=False) <= 0.1 * len(nodes)
     assert_array_equal(found.labels, assign(nodes, centers + 1e-3))
+
+
+@pytest.mark.parametrize(("m", "d", "k"), [(1, 2, 9), (7, 2, 8), (10, 10, 20), (9, 3, 33)])
+@pytest.mark.parametrize("far", [0.0, 1e9])
+@pytest.mark.parametrize("exact", [True, False])
+def test_labels_of_nodes_wider_than_the_distances_of_centers(monkeypatch, m, d, k, far, exact):
+    monkeypatch.setattr(objective, "MAX_SMALL", 0)
+    rng = np.random.default_rng(k)
+    shares = rng.uniform(0.0, 1.0 / m, (200, m))
+    some = Nodes.from_dense(far + rng.normal(size=(200, m, d)), shares)
+    centers = far + 0.2 * rng.normal(size=(k, d))
+    centers[5] = centers[3]  # of equal centers, the first is taken
+    assignment = Assignment.of(some, centers, exact=exact)
+    distances = expected_distances(some, centers)
+    assert_array_equal(assignment.labels, distances.argmin(axis=1))
+    own = distances[np.arange(200), assignment.labels] / some.total_probabilities
+    if exact:
+        assert_array_equal(assignment.nearest, own)
+    assert (assignment.nearest >= own).all()
+    distances[np.arange(200), assignment.labels] = np.inf
+    assert (assignment.other <= distances.min(axis=1) / some.total_probabilities).all()

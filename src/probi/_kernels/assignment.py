@@ -3,7 +3,13 @@
 import numpy as np
 
 from probi._kernels._compile import kernel, part
-from probi._kernels.geometry import expected_distance, squared_distance, squared_distances_of_four, two_smallest
+from probi._kernels.geometry import (
+    FEW,
+    expected_distance,
+    squared_distance,
+    squared_distances_of_four,
+    two_smallest,
+)
 
 
 @part
@@ -84,7 +90,7 @@ def reassign(
         todo[n_todo] = node
         n_todo += 1
 
-    squared = np.empty((4, k))
+    squared, of_four = np.empty((4, k)), np.empty((4, k))
     for first in range(0, n_todo, 4):
         last = n_todo - 1
         # A tile past the end repeats the last node: every node takes the same path through the same code.
@@ -95,16 +101,16 @@ def reassign(
         for t in range(min(4, n_todo - first)):
             node = todo[first + t]
             evaluations += _settle(
-                points, probabilities, offsets, totals, variances, centers, relative, slack, exact, squared[t],
-                labels, nearest, other, node,
+                points, probabilities, offsets, totals, variances, centers, columns, relative, slack, exact,
+                squared[t], of_four, labels, nearest, other, node,
             )  # fmt: skip
     return evaluations
 
 
 @part
 def _settle(
-    points, probabilities, offsets, totals, variances, centers, relative, slack, exact, squared, labels, nearest,
-    other, node,
+    points, probabilities, offsets, totals, variances, centers, columns, relative, slack, exact, squared, of_four,
+    labels, nearest, other, node,
 ):  # fmt: skip
     """Find the label of one node from the squared distances of its center of gravity to all centers."""
     k = centers.shape[0]
@@ -119,6 +125,18 @@ def _settle(
         if exact:
             nearest[node] = expected_distance(points, probabilities, offsets, node, centers, best) / totals[node]
         return int(exact)
+
+    n_rivals = 0
+    for c in range(k):
+        n_rivals += squared[c] <= squared_reach
+    if 2 * n_rivals > k >= FEW:
+        # Nodes that are wide compared to the distances of centers: approximate distances to all centers at once take
+        # half to a quarter of the time of exact ones, and leave one or two of these.
+        _square_expected_distances(points, probabilities, offsets, totals, node, centers, columns, of_four, squared)
+        best, smallest, _ = two_smallest(squared)
+        squared[best] = smallest
+        reach = (np.sqrt(smallest) * (1.0 + relative) + 2.0 * slack) / (1.0 - relative)
+        squared_reach = reach * reach
 
     runner_up = np.inf
     for c in range(k):
@@ -150,6 +168,27 @@ def _settle(
             runner_up = min(runner_up, rival / total)
     labels[node], nearest[node], other[node] = best, distance, runner_up
     return evaluations
+
+
+@part
+def _square_expected_distances(points, probabilities, offsets, totals, node, centers, columns, of_four, out):
+    """Squares of the expected distances of a node to all centers, but for rounding.
+
+    OUT  of_four (4, k) any content, out (k,)
+    """
+    k, first, last = out.shape[0], offsets[node], offsets[node + 1] - 1
+    for c in range(k):
+        out[c] = 0.0
+    for r in range(first, last + 1, 4):
+        squared_distances_of_four(
+            points, r, min(r + 1, last), min(r + 2, last), min(r + 3, last), centers, columns, of_four
+        )
+        for t in range(min(4, last + 1 - r)):
+            line, probability = of_four[t], probabilities[r + t] / totals[node]
+            for c in range(k):
+                out[c] += probability * np.sqrt(line[c])
+    for c in range(k):
+        out[c] *= out[c]
 
 
 @kernel

@@ -248,8 +248,9 @@ def _solve_summary(summary: Summarized, options: SolveOptions) -> Result:
         )
     options = replace(options, preset=options.preset or summary._solver_preset)
     result = _solve_in_memory(summary.coreset(), options, Effort.for_coreset)
-    summary = copy.copy(summary)  # the result keeps it, and the caller may add nodes to the original
+    # Not of a copy: the original keeps its audit sample for the next solution.
     evaluation = summary.evaluate(result.centers, result.outlier_distance)
+    summary = copy.copy(summary)  # the result keeps it, and the caller may add nodes to the original
     return replace(
         result,
         cost=evaluation.cost,

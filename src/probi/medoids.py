@@ -221,9 +221,11 @@ class _Cluster:
         """Candidates that may be the best, some at a time, the most promising first."""
         left = np.flatnonzero(np.isinf(self._costs) & (bounds <= self._costs.min()))
         if len(left) > AT_ONCE:
-            # Equal medians cost the same, and the first one counts.
-            _, first = np.unique(self.medians[left], axis=0, return_index=True)
-            left = left[np.sort(first)]
+            # Equal medians cost the same, and the first one counts. np.unique takes long for rows of many features.
+            seen: dict[bytes, int] = {}
+            for at, row in zip(left.tolist(), self.medians[left], strict=True):
+                seen.setdefault(row.tobytes(), at)
+            left = np.array(list(seen.values()))
         left = left[np.argsort(bounds[left], kind="stable")]
         while len(left):
             yield left[:AT_ONCE]

@@ -76,7 +76,8 @@ START, QUICK, THOROUGH = LocalEffort(4, 1, 2e-3), LocalEffort(4, 1, 2e-3, 3.0), 
 
 # For a coreset of HUNDREDS of clusters, where one swap is a fifth of the time to solve it: costs rise by up to
 # 0.13 %. For 50 clusters they would rise by 0.3 %, and without any swap on all nodes, by 0.6 % for 500. The last rounds
-# save less of the cost on all data than on the coreset, down to a third: to end them earlier costs up to 0.08 % there, 0.16 % here.
+# save less of the cost on all data than on the coreset, down to a third: to end them earlier costs up to 0.08 % on all
+# data, and up to 0.17 % on the coreset.
 HUNDREDS, QUICKER = 256, QUICK._replace(gain=5e-3, slack=5.0)
 
 

@@ -220,7 +220,7 @@ def remove_cheapest(rows, mass, n, members, starts, centers, lists, losses, labe
         for i in range(starts[c + 1] - 1, starts[c] - 1, -1):
             following[members[i]], heads[c] = heads[c], members[i]
     removed, is_known = np.zeros(k, np.bool_), np.zeros(k, np.bool_)
-    targets, distances = np.empty(rows.shape[0], np.int64), np.empty(rows.shape[0])
+    targets, distances = np.full(rows.shape[0], -1), np.empty(rows.shape[0])
     for _ in range(n):
         while True:
             cheapest = 0
@@ -238,7 +238,7 @@ def remove_cheapest(rows, mass, n, members, starts, centers, lists, losses, labe
         while row >= 0:
             after, target = following[row], targets[row]
             labels[row], nearest[row], second[row] = target, distances[row], -np.inf
-            following[row], heads[target] = heads[target], row
+            following[row], heads[target], targets[row] = heads[target], row, -1
             row = after
         for c in range(k):
             is_known[c] = False
@@ -249,25 +249,27 @@ def remove_cheapest(rows, mass, n, members, starts, centers, lists, losses, labe
 def _loss(rows, mass, centers, lists, removed, heads, following, nearest, targets, distances, own):
     """Cost of removing a center.
 
-    OUT  targets, distances (n,): where each of its rows goes, and how far that is
+    INOUT targets, distances (n,): where each of its rows goes, and how far that is; below 0 if not known yet
     """
     loss = 0.0
     row = heads[own]
     while row >= 0:
-        best, at = np.inf, -1
-        for c in lists[own]:
-            if c != own and not removed[c]:
-                squared = squared_distance(rows, row, centers, c)
-                if squared < best:
-                    best, at = squared, c
-        if at < 0:
-            # All other centers of the list are removed.
-            for c in range(removed.shape[0]):
+        # The nearest of others stays the nearest until it is removed itself.
+        if targets[row] < 0 or removed[targets[row]]:
+            best, at = np.inf, -1
+            for c in lists[own]:
                 if c != own and not removed[c]:
                     squared = squared_distance(rows, row, centers, c)
                     if squared < best:
                         best, at = squared, c
-        targets[row], distances[row] = at, np.sqrt(best)
+            if at < 0:
+                # All other centers of the list are removed.
+                for c in range(removed.shape[0]):
+                    if c != own and not removed[c]:
+                        squared = squared_distance(rows, row, centers, c)
+                        if squared < best:
+                            best, at = squared, c
+            targets[row], distances[row] = at, np.sqrt(best)
         loss += mass[row] * (distances[row] - nearest[row])
         row = following[row]
     return loss

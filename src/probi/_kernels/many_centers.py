@@ -166,7 +166,9 @@ def _screen(pairs, sizes, quads, lengths, sums, least):
             old = least[i]
             at = least[i + 2 * WIDTH]
             new = min(one, other)
-            least[i + 2 * WIDTH] = number + (other < one) if new < old else at
+            # Numbers grow, so the larger one is the later. "number if new < old else at" would become a masked store:
+            # with 10 features, a comparison would take 0.9 ns instead of 0.55 on AMD processors.
+            least[i + 2 * WIDTH] = max(at, np.int32(number + (other < one)) if new < old else np.int32(0))
             least[i + WIDTH] = min(min(least[i + WIDTH], max(one, other)), max(old, new))
             least[i] = min(old, new)
 

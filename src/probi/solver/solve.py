@@ -148,7 +148,7 @@ def solve(
         Maximum number of rounds on the nodes. None: 100, or 10 with ``preset="paper"``.
     tol : float, default=1e-4
         The default preset stops when a round lowers the cost by less than this share of it; three times this share for
-        32 and more clusters of a summary, whose own error is larger.
+        32 and more clusters of a summary, whose own error is larger, and five times for 256 and more.
     random_state : None, int, Generator or RandomState, default=None
         The same seed gives the same bits, for any number of threads.
     verbose : int, default=0

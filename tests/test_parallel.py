@@ -81,6 +81,19 @@ def test_no_ranges_give_no_results():
     assert _parallel.run(add_up, []) == []
 
 
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_large_arrays_are_written_whole(monkeypatch, n_jobs):
+    monkeypatch.setattr(_parallel, "COPY_GRAIN", 40)
+    values = np.arange(330.0).reshape(110, 3)
+    with _parallel.limited(n_jobs):
+        for given in (values, 7, values[0]):
+            target = np.full((112, 3), -1.0)
+            _parallel.assign(target[1:-1], given)
+            expected = np.full((112, 3), -1.0)
+            expected[1:-1] = given
+            assert_array_equal(target, expected)
+
+
 def test_each_range_is_run_once():
     counts = np.zeros(600, int)
 

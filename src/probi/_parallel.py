@@ -34,6 +34,9 @@ MAX_THREADS = 64
 # Coordinates per task of a thread: enough to hide the overhead of a kernel call, few enough to share the work.
 GRAIN = 1 << 18
 
+# The same for a copy, which takes far less time per coordinate.
+COPY_GRAIN = 1 << 21
+
 # Nodes per range, at least, where ranges are shorter than that because each node is compared with many centers.
 MIN_PIECE = 512
 
@@ -118,6 +121,22 @@ def run(kernel: Callable[..., Any], pieces: Sequence[Range], *arguments: Any) ->
     _as_worker(job.work)
     results: list[Any] = job.finish()
     return results
+
+
+def assign(target: Any, values: Any) -> None:
+    """Write values, an array or one number, to an array; several threads share a large one.
+
+    Most of the time the system clears fresh pages, which it does for several threads side by side.
+    """
+    if target.size <= COPY_GRAIN:
+        target[...] = values
+        return
+    step = 1 + COPY_GRAIN // target[0].size
+    run(_assign_rows, ranges(len(target), step), target, np.broadcast_to(values, target.shape))
+
+
+def _assign_rows(target: Any, values: Any, start: int, stop: int) -> None:
+    target[start:stop] = values[start:stop]
 
 
 class _SharedWork(ABC):

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from probi import _parallel
 from probi._types import Array
 from probi.nodes import Nodes
 from probi.thinning import NOTHING_LOST, ThinningTotals
@@ -154,7 +155,7 @@ class Buffer:
                 ends += first
             elif name in self._arrays or isinstance(given, np.ndarray):
                 used, needed = (first, r) if name in ("points", "probabilities") else (start, n)
-                self._room(name, given, used, needed)[used:needed] = 1 if given is None else given
+                _parallel.assign(self._room(name, given, used, needed)[used:needed], 1 if given is None else given)
         return n, r
 
     def _room(self, name: str, given: Array | None, used: int, needed: int) -> Array:

@@ -295,8 +295,7 @@ class PLloyd(_KMedian):
     preset : {"default", "paper"}, default="default"
         "paper" is P-LLOYD++ as published: one start, at most 10 rounds. The default finds lower costs.
     n_init : int, default=None
-        Number of starts, of which the best is refined. None: 10, or 1 for 32 clusters and more or with
-        ``preset="paper"``.
+        Number of starts, of which the best is refined. None: as in :func:`solve`.
     init : array-like of shape (n_clusters, n_features), default=None
         Initial centers; they keep their order. None: centers are drawn.
     max_iter : int, default=None

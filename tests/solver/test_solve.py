@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from samples import blobs, quiet_solve
 from strategies import build, examples, nodes, points
 
+import probi
 from probi import InputError, Nodes, SolverWarning, _parallel, assign, expected_cost, objective, solve
 from probi.solver import search as searches
 from probi.solver.problem import Problem
@@ -90,6 +91,17 @@ def test_clusters_that_are_far_apart_are_found(preset):
     X, labels = blobs(n=400, k=6, d=2, scale=300.0)
     found = solve(Nodes.from_dense(X), 6, preset=preset, n_init=10, random_state=0)
     assert len(set(zip(labels, found.labels, strict=True))) == 6
+
+
+@pytest.mark.parametrize(("k", "of_nodes", "of_summary"), [(15, 10, 10), (16, 10, 5), (31, 10, 5), (32, 1, 1)])
+def test_more_clusters_take_fewer_starts(k, of_nodes, of_summary):
+    nodes = Nodes.from_points(np.random.default_rng(0).normal(size=(300, 2)))
+    summary = probi.Summary(k, size=200)
+    summary.update(nodes)
+    for source, expected in ((nodes, of_nodes), (summary, of_summary)):
+        steps = []
+        solve(source, k, random_state=0, on_progress=steps.append)
+        assert {step.total for step in steps if step.what == "start"} == {expected}
 
 
 @pytest.mark.slow

@@ -57,7 +57,7 @@ OPTIONS = {
     ),
     "seed": typer.Option(min=0, metavar="N", help="Seed; the same one gives the same bits."),
     "n_init": typer.Option(
-        metavar="N", help="Starts of the solver; default 10, or 1 for 32 clusters and more or with --preset paper."
+        metavar="N", help="Starts of the solver; default 10, fewer from 16 clusters on, 1 with --preset paper."
     ),
     "outliers": typer.Option(
         metavar="SHARE", help="Leave out this share of the mass, farthest from all centers: 0.02, for example."

@@ -81,6 +81,15 @@ def test_lists_hold_the_nearest_centers(n, k, d, number):
     assert_array_equal(local_search._nearest_of(centers, centers, 5)[:, 0], np.arange(k))
 
 
+@given(st.integers(1, 90), st.integers(1, 40), st.sampled_from([1, 2, 4, 10**6]), st.integers(0, 10**6))
+def test_of_centers_at_equal_distances_the_first_are_listed(k, m, n_values, number):
+    rng = np.random.default_rng(number)
+    centers = rng.integers(n_values, size=(k, 2)) * rng.choice([1.0, 2.0**-300, 2.0**400])
+    squared = ((centers[:, None] - centers) ** 2).sum(axis=2)  # exact
+    lists = local_search._nearest_of(centers, centers, m)
+    assert_array_equal(lists, np.argsort(squared, axis=1, kind="stable")[:, :m])
+
+
 @given(st.integers(1, 30), st.integers(0, 10**6))
 def test_a_partition_is_exact(k, number):
     rng = np.random.default_rng(number)

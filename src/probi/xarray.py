@@ -91,8 +91,10 @@ class ProbiAccessor:
         """Cluster nodes, such as the places of an ensemble forecast.
 
         Data above 128 MB is read block by block, in two passes: one into a :class:`probi.Summary`, one to label the
-        nodes. Blocks follow the chunks of Dask or of the file, so each chunk is read once per pass if it is short along
-        the nodes.
+        nodes. Blocks follow the chunks of Dask or of the file, so each chunk is read once if it is short along the
+        nodes. The second pass reads a copy of the values in a temporary file, which is as large as the data in memory,
+        has no name, and is deleted afterwards; TMPDIR names its folder. Without room for twice as much on that disk,
+        the data itself is read twice.
 
         Parameters
         ----------

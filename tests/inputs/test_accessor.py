@@ -132,6 +132,7 @@ def with_holes():
     return array
 
 
+@pytest.mark.slow
 def test_a_large_field_is_read_once_block_by_block(boxes_read, tmp_path, monkeypatch):
     copied, saved = with_holes().chunk(latitude=1, longitude=4), np.save
     wanted = copied.probi.cluster(2, node=PLACES, random_state=0, weights="cos_latitude")

@@ -30,6 +30,7 @@ from probi._notes import counted
 from probi._parallel import prefetched
 from probi._types import Array, Floats
 from probi.errors import InputError, MissingExtraError
+from probi.inputs.block_copy import BlockCopy
 from probi.inputs.dimensions import find_realization
 from probi.inputs.fields import NO_LABEL, Block, Field, as_dataset
 from probi.medoids import representatives
@@ -90,8 +91,10 @@ class ProbiAccessor:
         """Cluster nodes, such as the places of an ensemble forecast.
 
         Data above 128 MB is read block by block, in two passes: one into a :class:`probi.Summary`, one to label the
-        nodes. Blocks follow the chunks of Dask or of the file, so each chunk is read once per pass if it is short along
-        the nodes.
+        nodes. Blocks follow the chunks of Dask or of the file, so each chunk is read once if it is short along the
+        nodes. The second pass reads a copy of the values in a temporary file, which is as large as the data in memory,
+        has no name, and is deleted afterwards; TMPDIR names its folder. Without room for twice as much on that disk,
+        the data itself is read twice.
 
         Parameters
         ----------
@@ -130,10 +133,11 @@ class ProbiAccessor:
         """
         _check_new_dimension(self._obj, "cluster")
         field = Field(self._obj, node, realization, features, weights, scale, missing, has_ids=False)
-        run = _Run(field, n_clusters, random_state, options)
-        per_node = _NodeResults(field, n_clusters)
-        for block, nodes in run.batches():
-            per_node.add(block, nodes, run.result)
+        with BlockCopy(field.n_bytes) as copy:
+            run = _Run(field, n_clusters, random_state, options, copy)
+            per_node = _NodeResults(field, n_clusters)
+            for block, nodes in run.batches():
+                per_node.add(block, nodes, run.result)
         result = xr.Dataset(coords=field.coords_without_realizations).assign_coords(cluster=np.arange(n_clusters))
         labels, dims = _with_nan(per_node.labels), field.roles.node
         result["label"] = (dims, labels, {"long_name": "cluster with the smallest expected distance"})
@@ -210,7 +214,7 @@ class ProbiAccessor:
         field = Field(self._obj, node, False, features, weights, scale, missing, has_ids=False)
         if n_clusters > field.n_nodes:
             raise InputError(f"There are {counted(field.n_nodes, 'member')} for {n_clusters} scenarios: ask for fewer.")
-        run = _Run(field, n_clusters, random_state, options, in_memory=True)
+        run = _Run(field, n_clusters, random_state, options)
         (block, nodes), centers = next(run.batches()), run.result.centers
         chosen = representatives(nodes, centers).index
         # If members are equal, a scenario may have none; the nearest member then represents it.
@@ -236,24 +240,35 @@ class ProbiAccessor:
 
 
 class _Run:
-    """Solve a field, in memory or through a summary; ``result`` is the solution."""
+    """Solve a field; ``result`` is the solution.
+
+    Large data goes through a summary, if there is a copy of blocks to fill for the next pass.
+    """
 
     def __init__(
-        self, field: Field, n_clusters: int, random_state: Any, options: Mapping[str, Any], in_memory: bool = False
+        self,
+        field: Field,
+        n_clusters: int,
+        random_state: Any,
+        options: Mapping[str, Any],
+        copy: BlockCopy | None = None,
     ) -> None:
         n_clusters = check_count("n_clusters", n_clusters)
         self.field, self.seed = field, seed_of(random_state)
+        self._copy = copy
         self._in_memory: tuple[Block, Nodes] | None = None
         self.result: Result
-        if in_memory or field.n_bytes <= MAX_BYTES_IN_MEMORY:
+        if copy is None or field.n_bytes <= MAX_BYTES_IN_MEMORY:
             block = field.read_all()
             nodes = Nodes(*block.arrays)
             self._in_memory = block, nodes
             self.result = solve(nodes, n_clusters, random_state=self.seed, **options)
         else:
             summary = Summary(n_clusters, random_state=self.seed)
-            for _, nodes in self.batches():
+            for block, nodes in self.batches():
                 summary.update(nodes)
+                if not field.is_loaded:
+                    copy.add(block)
             # A copy does not refer to the summary, which would stay in memory beside the results per node.
             self.result = replace(solve(summary, n_clusters, random_state=self.seed, **options))
 
@@ -262,7 +277,8 @@ class _Run:
         if self._in_memory is not None:
             yield self._in_memory
             return
-        for block in prefetched(self.field.blocks(), ahead=1):
+        source = self._copy if self._copy is not None and self._copy.is_there else self.field
+        for block in prefetched(source.blocks(), ahead=1):
             yield block, Nodes(*block.arrays)
 
 

@@ -1,8 +1,12 @@
 """The accessor of xarray: labels, distances, memberships and centers on the coordinates of the data; scenarios."""
 
+import errno
 import json
+import shutil
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import probi
 from probi import InputError, Nodes
-from probi.inputs import fields
+from probi.inputs import block_copy, fields
 
 xr = pytest.importorskip("xarray")
 import probi.xarray as accessor  # noqa: E402
@@ -103,20 +107,94 @@ def test_large_data_is_streamed_with_the_same_answers(chunks, monkeypatch):
     assert again.identical(result)
 
 
-def test_a_large_field_is_read_block_by_block(monkeypatch):
+@pytest.fixture
+def boxes_read(monkeypatch, tmp_path):
+    """Slices of the blocks that are read from fields, all of which are large; temporary files are in tmp_path."""
     monkeypatch.setattr(accessor, "MAX_BYTES_IN_MEMORY", 0)
     monkeypatch.setattr(fields, "BLOCK_BYTES", 500)
-    read, largest = fields.Field.read, []
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(block_copy, "IN_MEMORY", ())
+    read, boxes = fields.Field.read, []
 
     def watched(self, slices):
         block = read(self, slices)
-        largest.append(block.points.nbytes)
+        assert block.points.nbytes <= 4 * 7 * 2 * 8
+        boxes.append(slices)
         return block
 
     monkeypatch.setattr(fields.Field, "read", watched)
-    ensemble().chunk(latitude=1, longitude=4).probi.cluster(2, node=PLACES, random_state=0)
-    assert len(largest) == 24  # twelve blocks, twice
-    assert max(largest) == 4 * 7 * 2 * 8
+    return boxes
+
+
+def with_holes():
+    array = ensemble()
+    array[3, :, 2, 3] = array[:, :, 5, 1] = np.nan
+    return array
+
+
+@pytest.mark.slow
+def test_a_large_field_is_read_once_block_by_block(boxes_read, tmp_path, monkeypatch):
+    copied, saved = with_holes().chunk(latitude=1, longitude=4), np.save
+    wanted = copied.probi.cluster(2, node=PLACES, random_state=0, weights="cos_latitude")
+    assert len(boxes_read) == 12
+    boxes_read.clear()
+
+    def full(file, array, **options):
+        saved(file, array, **options)
+        if len(boxes_read) > 5:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    def cluster_again():
+        result = copied.probi.cluster(2, node=PLACES, random_state=0, weights="cos_latitude")
+        assert result.identical(wanted)
+        assert boxes_read[:12] == boxes_read[12:]
+        assert len(boxes_read) == 24
+        boxes_read.clear()
+
+    monkeypatch.setattr(np, "save", full)
+    cluster_again()
+    monkeypatch.setattr(np, "save", lambda *_, **__: pytest.fail("There is no place for a copy."))
+    with monkeypatch.context() as patch:
+        patch.setattr(block_copy, "_is_in_memory", lambda _: True)
+        cluster_again()
+    with monkeypatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+        cluster_again()
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=2 * copied.nbytes - 1))
+    cluster_again()
+    assert not list(tmp_path.iterdir())
+
+
+def test_loaded_data_is_not_copied(boxes_read, monkeypatch):
+    monkeypatch.setattr(np, "save", lambda *_, **__: pytest.fail("It is in memory."))
+    with_holes().probi.cluster(2, node=PLACES, random_state=0)
+    assert len(boxes_read) > 2
+
+
+def test_a_copy_is_deleted_after_an_error(boxes_read, tmp_path, monkeypatch):
+    files, make = [], tempfile.TemporaryFile
+
+    def watched(**options):
+        files.append(make(**options))
+        return files[-1]
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", watched)
+    array = ensemble()
+    array[2, 0, 5, 7] = np.nan
+    with pytest.raises(InputError, match="NaN for others"):
+        array.chunk(latitude=1, longitude=4).probi.cluster(2, node=PLACES)
+    assert [file.closed for file in files] == [True]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_in_memory_is_told_from_one_on_disk():
+    if not Path("/proc/self/mountinfo").exists():
+        pytest.skip("needs /proc")
+    kinds = {line.split()[1]: line.split()[2] for line in Path("/proc/mounts").read_text().splitlines()}
+    for folder in {"/dev/shm", "/proc"} & set(kinds):
+        assert block_copy._is_in_memory(Path(folder)) == (kinds[folder] in ("tmpfs", "ramfs"))
+    assert not block_copy._is_in_memory(Path("/no such folder"))
 
 
 def test_outliers_have_the_label_of_the_library(monkeypatch):

@@ -134,6 +134,11 @@ class Field:
         return self._factors is not None
 
     @property
+    def is_loaded(self) -> bool:
+        """Whether all values are arrays in memory already."""
+        return all(map(_is_loaded, self.dataset.data_vars.values()))
+
+    @property
     def coords_without_realizations(self) -> Any:
         """Coordinates of nodes and features, as xarray has them, for a Dataset of results."""
         dropped = [name for name in self.roles.realization if name in self.dataset.dims]
@@ -220,8 +225,7 @@ class Field:
         largest = max(self.columns, key=lambda part: part.stop - part.start).name
         variable = self.dataset[largest]
         # Loaded data keeps the encoding of its file, but is no longer read in its chunks.
-        is_loaded = getattr(variable.variable, "_in_memory", False)
-        in_file = {} if is_loaded else variable.encoding.get("preferred_chunks") or {}
+        in_file = {} if _is_loaded(variable) else variable.encoding.get("preferred_chunks") or {}
         by_dask = {name: max(sizes) for name, sizes in variable.chunksizes.items()}
         return [int(by_dask.get(name) or in_file.get(name) or 1) for name in self.roles.node]
 
@@ -393,6 +397,11 @@ def _columns(dataset: Any, node: tuple[str, ...], realization: tuple[str, ...]) 
         if columns[-1].stop == columns[-1].start:
             raise InputError(f"Variable {name!r} has no features: one of its dimensions {dims} has size 0.")
     return columns
+
+
+def _is_loaded(variable: Any) -> bool:
+    """Whether the values of a variable are an array in memory already."""
+    return bool(getattr(variable.variable, "_in_memory", False))
 
 
 def _dtype(dataset: Any) -> np.dtype[Any]:

@@ -8,13 +8,17 @@ from probi.io.formats.labeled import LabeledFile
 
 # How a heap of HDF5 begins, which holds values of any length: signature and version.
 HEAP = b"GCOL\1\0\0\0"
-# Larger files are not searched for heaps.
+HDF = b"\x89HDF"
+# Larger files are not searched for heaps, or for variables of a wrong size.
 MAX_SEARCHED = 1 << 24
 
 
 def _open(source: Source, options: OpenOptions) -> LabeledFile:
     if isinstance(source.path, Path) and source.path.stat().st_size <= MAX_SEARCHED:
-        _check_heaps(source.path.read_bytes())
+        data = source.path.read_bytes()
+        _check_heaps(data)
+        if data.startswith(HDF):
+            _check_sizes(source.path)
     return LabeledFile(source, options, engine=None)
 
 
@@ -35,9 +39,26 @@ def _check_heaps(data: bytes) -> None:
         heap = data.find(HEAP, heap + 1)
 
 
+def _check_sizes(path: Path) -> None:
+    """Raise on a variable that is not as long as its dimensions: it would be read whole, whatever it claims."""
+    try:
+        import h5py
+    except ImportError:  # netCDF4 reads it
+        return
+    with h5py.File(path) as file:
+        for name, variable in file.items():
+            for axis, scales in enumerate(variable.dims if isinstance(variable, h5py.Dataset) else ()):
+                is_unlimited = variable.maxshape[axis] is None
+                if len(scales) and not is_unlimited and scales[0].shape != (variable.shape[axis],):
+                    raise InputError(
+                        f"it is damaged: variable {name!r} has shape {variable.shape}, but dimension "
+                        f"{scales[0].name.strip('/')!r} has {scales[0].size:,} places."
+                    )
+
+
 FORMAT = Format(
     endings=(".nc", ".nc4", ".cdf"),
-    magic=(b"CDF\x01", b"CDF\x02", b"CDF\x05", b"\x89HDF"),
+    magic=(b"CDF\x01", b"CDF\x02", b"CDF\x05", HDF),
     open=_open,
     is_labeled=True,
 )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from probi.errors import InputError
 from probi.io.formats.base import Format, OpenOptions, Source
-from probi.io.formats.labeled import LabeledFile
+from probi.io.formats.labeled import MAX_CLAIM, LabeledFile
 
 # How a heap of HDF5 begins, which holds values of any length: signature and version.
 HEAP = b"GCOL\1\0\0\0"
@@ -40,14 +40,16 @@ def _check_heaps(data: bytes) -> None:
 
 
 def _check_sizes(path: Path) -> None:
-    """Raise on a variable that is not as long as its dimensions: it would be read whole, whatever it claims."""
+    """Raise on a large variable that is not as long as its dimensions: it would be read whole."""
     try:
         import h5py
     except ImportError:  # netCDF4 reads it
         return
     with h5py.File(path) as file:
         for name, variable in file.items():
-            for axis, scales in enumerate(variable.dims if isinstance(variable, h5py.Dataset) else ()):
+            if not isinstance(variable, h5py.Dataset) or variable.nbytes <= MAX_CLAIM:
+                continue
+            for axis, scales in enumerate(variable.dims):
                 is_unlimited = variable.maxshape[axis] is None
                 if len(scales) and not is_unlimited and scales[0].shape != (variable.shape[axis],):
                     raise InputError(

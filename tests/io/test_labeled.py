@@ -287,7 +287,7 @@ DIMS = ("number", "latitude", "longitude")
         ((10**8, 3, 4), (1000, 3, 4), GRID, "a node claims 0.8 GB"),
         ((2, 10**8, 4), (2, 1000, 4), GRID, "dimension 'latitude' claims 0.8 GB"),
         ((2, 10**7, 4), (2, 10**7, 4), GRID, "a chunk of 't' claims 0.6 GB"),
-        ((2, 10**6, 4), (1, 1, 1), GRID, "'t' claims 4.3 GB"),
+        ((2, 10**6, 4), (1, 1, 1), GRID, "the number of chunks of 't' claims 65.5 GB"),
         ((2, 10**7, 10**7), (2, 1, 10**5), GRID, "the grid of nodes claims 195.3 GB"),
     ],
 )
@@ -312,4 +312,14 @@ def test_a_variable_longer_than_its_dimension(tmp_path):
         longer = file._h5file.create_dataset("u", (2, 10**8), "f8", chunks=(1, 1000))
         longer.dims[1].attach_scale(file._h5file["id"])
     with pytest.raises(InputError, match=r"x\.nc: it is damaged: variable 'u' has shape .*, but dimension 'id' has 4"):
+        pb.io.read(path, node="id")
+
+
+def test_only_so_many_empty_blocks_are_skipped(tmp_path, monkeypatch):
+    path = save(xr.Dataset({"t": (("number", "id"), np.full((2, 4000), np.nan))}), tmp_path / "x.nc")
+    with pytest.raises(InputError, match=r"x\.nc: all values are NaN"):
+        pb.io.read(path, node="id")
+    monkeypatch.setattr("probi.inputs.fields.BLOCK_BYTES", 16)
+    monkeypatch.setattr("probi.io.formats.labeled.MAX_EMPTY", 1)
+    with pytest.raises(InputError, match=r"x\.nc: the first 0.0 GB of values are all NaN. Leave out such nodes."):
         pb.io.read(path, node="id")

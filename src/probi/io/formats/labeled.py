@@ -22,6 +22,8 @@ from probi.tables.to_arrays import list_array, point_array
 COLUMNS = ("points", "probability", "weight")
 # Bytes that what is held at once may always take; more only at this ratio to the bytes of the file.
 MAX_CLAIM, MAX_RATIO = 1 << 27, 250
+# Bytes of blocks without a value that are always skipped at the beginning; more only at the same ratio.
+MAX_EMPTY = 1 << 31
 # Bytes of a feature's name, of the place of a block, and of a chunk while it is read.
 NAME_BYTES, PLACE_BYTES, CHUNK_BYTES = 128, 512, 1 << 13
 
@@ -47,6 +49,8 @@ class LabeledFile(TableFile):
             if block.present.any():
                 self._head = [(number, block)]
                 break
+            if (empty := number * BLOCK_BYTES) > max(MAX_EMPTY, MAX_RATIO * (source.size or 0)):
+                raise InputError(f"the first {empty / 1e9:.1f} GB of values are all NaN. Leave out such nodes.")
         if not self._head:
             raise InputError("all values are NaN: no node has a realization.")
         ids = list(self._ids(self._head[0][1]))
@@ -146,8 +150,8 @@ def _check_claims(source: Source, claims: Iterable[tuple[str, int]]) -> None:
     for what, claimed in claims:
         if claimed > MAX_CLAIM and claimed > MAX_RATIO * (stored := source.size or 0):
             raise InputError(
-                f"{what} claims {claimed / 1e9:,.1f} GB in {stored:,} bytes. If it is right, write all values, without "
-                "compression."
+                f"{what} claims {claimed / 1e9:,.1f} GB in {stored:,} bytes. If it is right, write all values, in "
+                "larger chunks or without compression."
             )
 
 
@@ -156,11 +160,11 @@ def _claims_of_reading(dataset: Any) -> Iterator[tuple[str, int]]:
     for name, variable in dataset.variables.items():
         yield f"a chunk of {name!r}", _chunk_bytes(variable)
         if name in variable.dims:
-            yield f"coordinate {name!r}", _bytes_to_read(variable, variable.nbytes)
+            yield f"coordinate {name!r}", variable.nbytes + _chunk_costs(variable)
 
 
 def _claims_of_nodes(dataset: Any, options: OpenOptions) -> Iterator[tuple[str, int]]:
-    """Bytes of ids and other coordinates, of a node with the names of its features, and of blocks and their places."""
+    """Bytes of ids and other coordinates, of a node and the names of its features, of places of blocks, of chunks."""
     if options.node is None:  # an error, which is told later
         return
     roles = choose_roles(dataset, options.node, options.realization, options.variables, strict=False)
@@ -168,7 +172,7 @@ def _claims_of_nodes(dataset: Any, options: OpenOptions) -> Iterator[tuple[str, 
     for name in roles.node:
         yield f"dimension {name!r}", 8 * read.sizes[name]
     for name, coordinate in read.coords.items():
-        yield f"coordinate {name!r}", _bytes_to_read(coordinate, coordinate.nbytes)
+        yield f"coordinate {name!r}", coordinate.nbytes + _chunk_costs(coordinate)
     of_node = n_names = 0
     for name in roles.variables:
         sizes = {dim: size for dim, size in read[name].sizes.items() if dim not in roles.node}
@@ -179,7 +183,7 @@ def _claims_of_nodes(dataset: Any, options: OpenOptions) -> Iterator[tuple[str, 
     n_nodes = math.prod(read.sizes[dim] for dim in roles.node)
     yield "the grid of nodes", PLACE_BYTES * n_nodes * of_node // BLOCK_BYTES
     for name in roles.variables:
-        yield f"{name!r}", _bytes_to_read(read[name], min(read[name].nbytes, max(BLOCK_BYTES, of_node)))
+        yield f"the number of chunks of {name!r}", _chunk_costs(read[name])
 
 
 def _chunk_bytes(variable: Any) -> int:
@@ -188,10 +192,10 @@ def _chunk_bytes(variable: Any) -> int:
     return math.prod(map(int, chunk)) * variable.dtype.itemsize if chunk else 0
 
 
-def _bytes_to_read(variable: Any, n_bytes: int) -> int:
-    """Bytes that it takes to read some bytes of a variable: each chunk has some of its own."""
+def _chunk_costs(variable: Any) -> int:
+    """Bytes that all chunks of a variable take beside their values, which also stand for their time."""
     chunk = _chunk_bytes(variable)
-    return n_bytes + (CHUNK_BYTES * n_bytes // chunk if chunk else 0)
+    return CHUNK_BYTES * variable.nbytes // chunk if chunk else 0
 
 
 def _field(dataset: Any, options: OpenOptions) -> Field:

@@ -2,6 +2,7 @@
 
 import functools
 import importlib.util
+import json
 
 import h5netcdf
 import numpy as np
@@ -312,6 +313,16 @@ def test_a_variable_longer_than_its_dimension(tmp_path):
         longer = file._h5file.create_dataset("u", (2, 10**8), "f8", chunks=(1, 1000))
         longer.dims[1].attach_scale(file._h5file["id"])
     with pytest.raises(InputError, match=r"x\.nc: it is damaged: variable 'u' has shape .*, but dimension 'id' has 4"):
+        pb.io.read(path, node="id")
+
+
+def test_pickled_objects_are_not_loaded(tmp_path):
+    path = tmp_path / "x.zarr"
+    xr.Dataset({"t": (("number", "id"), np.zeros((2, 4)))}, {"id": np.arange(4)}).to_zarr(path, zarr_format=2)
+    about = json.loads((path / "id" / ".zarray").read_text())
+    about |= {"dtype": "|O", "fill_value": "", "filters": [{"id": "vlen-utf8"}, {"id": "pickle"}], "compressor": None}
+    (path / "id" / ".zarray").write_text(json.dumps(about))
+    with pytest.raises(InputError, match=r"x\.zarr: 'id' holds pickled objects, which probi does not load"):
         pb.io.read(path, node="id")
 
 

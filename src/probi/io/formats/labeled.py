@@ -136,6 +136,10 @@ def _open(source: Source, engine: str | None) -> Any:
         dataset = xarray.open_dataset(path, **keywords)
     except ImportError as error:
         raise MissingExtraError(f"{source}: {error}") from None
+    for name, variable in dataset.variables.items():  # of Zarr's second version
+        codecs = [*(variable.encoding.get("filters") or ()), *(variable.encoding.get("compressors") or ())]
+        if any(getattr(codec, "codec_id", None) == "pickle" for codec in codecs):
+            raise InputError(f"{name!r} holds pickled objects, which probi does not load: that could run code.")
     _check_claims(source, _claims_of_reading(dataset))
     dataset = xarray.decode_cf(dataset)
     # Zarr lists the arrays of a folder in any order, which must not be that of the features.

@@ -1,6 +1,7 @@
 """NetCDF, Zarr and GRIB are read like tables: the nodes of Nodes.from_xarray, and labels back on their coordinates."""
 
 import functools
+import gc
 import importlib.util
 import json
 
@@ -324,6 +325,17 @@ def test_pickled_objects_are_not_loaded(tmp_path):
     (path / "id" / ".zarray").write_text(json.dumps(about))
     with pytest.raises(InputError, match=r"x\.zarr: 'id' holds pickled objects, which probi does not load"):
         pb.io.read(path, node="id")
+
+
+def test_several_damaged_arrays_are_one_sentence(tmp_path, caplog):
+    path = tmp_path / "x.zarr"
+    xr.Dataset({name: (("number", "id"), np.zeros((2, 4))) for name in "tuvw"}).to_zarr(path, zarr_format=2)
+    for name in "tuv":
+        (path / name / ".zarray").write_text("{")
+    with pytest.raises(InputError, match=r"x\.zarr cannot be read as zarr: "):
+        pb.io.read(path, node="id")
+    gc.collect()  # which tells of exceptions that nobody has seen
+    assert not caplog.records
 
 
 def test_only_so_many_empty_blocks_are_skipped(tmp_path, monkeypatch):

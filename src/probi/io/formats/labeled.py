@@ -1,5 +1,6 @@
 """NetCDF, Zarr and GRIB: labeled arrays, of which each node is a row of an Arrow table."""
 
+import logging
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -132,6 +133,7 @@ def _open(source: Source, engine: str | None) -> Any:
         keywords["indexpath"] = ""  # writes no file beside the data
     if engine == "zarr":
         keywords["consolidated"] = False  # on a disk, all metadata are near
+        logging.getLogger("asyncio").addFilter(_is_told)
     try:
         dataset = xarray.open_dataset(path, **keywords)
     except ImportError as error:
@@ -144,6 +146,12 @@ def _open(source: Source, engine: str | None) -> Any:
     dataset = xarray.decode_cf(dataset)
     # Zarr lists the arrays of a folder in any order, which must not be that of the features.
     return dataset[sorted(dataset.variables, key=str)] if engine == "zarr" else dataset
+
+
+def _is_told(record: logging.LogRecord) -> bool:
+    """Whether a message is shown: not that several arrays of a Zarr folder are damaged, the first of which is told."""
+    text = record.getMessage()
+    return not (text.startswith("Task exception was never retrieved") and "zarr" in text)
 
 
 def _check_claims(source: Source, claims: Iterable[tuple[str, int]]) -> None:

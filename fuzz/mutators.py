@@ -33,7 +33,8 @@ Mutator = Callable[[bytes, random.Random], bytes]
 def parquet(data: bytes, rng: random.Random) -> bytes:
     """A table with other columns, or a footer with other numbers, whose length is made right."""
     if rng.random() < 0.4:
-        return data[:1] + _to_parquet(changed_table(pq.read_table(io.BytesIO(data[1:])), rng), rng)
+        rows = pq.ParquetFile(io.BytesIO(data[1:])).iter_batches(1000, use_threads=False)  # a file may claim any number
+        return data[:1] + _to_parquet(changed_table(pa.Table.from_batches([next(rows)]), rng), rng)
     return _option(data, rng) + _forged_parquet(data[1:], rng)
 
 
@@ -159,8 +160,48 @@ def netcdf(data: bytes, rng: random.Random) -> bytes:
         return _option(data, rng) + forged(data[1:], rng)
     import xarray
 
-    dataset = xarray.open_dataset(io.BytesIO(data[1:]), engine="h5netcdf", decode_cf=False).load()
-    return _option(data, rng) + bytes(_changed_dataset(dataset, rng).to_netcdf(engine="h5netcdf"))
+    content = data[1:]
+    if rng.random() < 0.3:
+        return _option(data, rng) + _forged_hdf5(content, rng)
+    engine = "scipy" if content.startswith(b"CDF") else "h5netcdf"
+    how: Any = {"engine": engine, "decode_cf": False, "create_default_indexes": False}
+    if (dataset := xarray.open_dataset(io.BytesIO(content), **how)).nbytes > 1 << 20:
+        return _option(data, rng) + forged(content, rng)
+    return _option(data, rng) + bytes(_changed_dataset(dataset.load(), rng).to_netcdf(engine=engine))
+
+
+def _forged_hdf5(content: bytes, rng: random.Random) -> bytes:
+    """A file of HDF5 in which a dataset has another shape, type, or way of being stored, or lacks its values."""
+    import h5py
+
+    out = io.BytesIO(content)
+    with h5py.File(out, "r+") as file:
+        variable = file[rng.choice(list(file))]
+        names = [scales[0].name if len(scales) else None for scales in variable.dims]
+        shape, attributes = list(variable.shape), dict(variable.attrs)
+        axis = rng.randrange(len(shape))
+        if rng.random() < 0.6:
+            shape[axis] = rng.choice(values.SIZES[1:])
+        for other in [*file.values()]:  # a dimension has one size
+            if other != variable and names[axis] in [s[0].name for s in other.dims if len(s)] and rng.random() < 0.9:
+                del file[other.name]
+        chunks = tuple(min(size, rng.choice([1, 3, 1000, 10**8])) for size in shape)
+        path, dtype = variable.name, rng.choice(["f8", "f8", "f4", "i2", "S5", "O", "c16", "u8", "bool"])
+        del file[path]
+        stored: dict[str, Any] = {"chunks": rng.choice([None, True, chunks]) if max(shape) < 10**5 else chunks}
+        if rng.random() < 0.3:
+            stored |= {"compression": rng.choice(["gzip", "lzf"]), "shuffle": True, "fletcher32": rng.random() < 0.5}
+        if dtype == "O":
+            dtype = h5py.string_dtype() if rng.random() < 0.5 else h5py.vlen_dtype("f8")
+        anew = file.create_dataset(path, shape, dtype, **stored)
+        for key in attributes.keys() - {"DIMENSION_LIST", "REFERENCE_LIST", "CLASS", "NAME"}:
+            anew.attrs[key] = attributes[key]
+        for place, (name, size) in enumerate(zip(names, shape, strict=True)):
+            if name is not None and name != path:
+                if name not in file:
+                    file.create_dataset(name, (size,), "f8", chunks=(min(size, 1000),)).make_scale(name.strip("/"))
+                anew.dims[place].attach_scale(file[name])
+    return out.getvalue()
 
 
 def _changed_dataset(dataset: Any, rng: random.Random) -> Any:
@@ -190,14 +231,61 @@ def zarr(data: bytes, rng: random.Random) -> bytes:
     """Metadata with other values, or other chunks."""
     with zipfile.ZipFile(io.BytesIO(data[1:])) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
+    for _ in range(rng.choice([1, 1, 2, 3])):
+        rng.choice([_changed_member, _resized, _stored])(members, rng)
+    return _option(data, rng) + values.archive(members)
+
+
+def _changed_member(members: dict[str, bytes], rng: random.Random) -> None:
     name = rng.choice(list(members))
-    if name.endswith(".json") and rng.random() < 0.9:
+    if name.rpartition("/")[2] in METADATA and rng.random() < 0.9:
         members[name] = json.dumps(changed_json(json.loads(members[name]), rng)).encode()
     elif rng.random() < 0.2:
+        members[f"{rng.choice(['group', 'latitude', 'c'])}/{name}"] = members.pop(name)
+    elif rng.random() < 0.4:
         del members[name]
     else:
         members[name] = forged(members[name], rng)
-    return _option(data, rng) + values.archive(members)
+
+
+METADATA = ("zarr.json", ".zarray", ".zattrs", ".zgroup")
+
+
+def _arrays(members: dict[str, bytes]) -> dict[str, tuple[dict[str, Any], list[Any]]]:
+    """Metadata of all arrays, and the names of their dimensions."""
+    out = {}
+    for name, content in members.items():
+        if name.endswith(("zarr.json", ".zarray")) and "shape" in (about := json.loads(content)):
+            more = json.loads(members.get(name.replace(".zarray", ".zattrs"), b"{}"))
+            out[name] = about, about.get("dimension_names") or more.get("_ARRAY_DIMENSIONS") or []
+    return out
+
+
+def _resized(members: dict[str, bytes], rng: random.Random) -> None:
+    """Give a dimension another size in all arrays, or in all that are left; or other chunks."""
+    arrays = _arrays(members)
+    dim = rng.choice(sorted({str(dim) for _, dims in arrays.values() for dim in dims}))
+    size, is_chunk, removed = rng.choice(values.SIZES), rng.random() < 0.4, rng.random() < 0.3
+    for name, (about, dims) in arrays.items():
+        for axis, other in enumerate(dims):
+            if other != dim:
+                continue
+            if removed and len(dims) == 1:
+                del members[name]
+                break
+            chunks = about["chunks"] if "chunks" in about else about["chunk_grid"]["configuration"]["chunk_shape"]
+            (chunks if is_chunk else about["shape"])[axis] = size
+            members[name] = json.dumps(about).encode()
+
+
+def _stored(members: dict[str, bytes], rng: random.Random) -> None:
+    """Say otherwise how the values of an array are stored; often none are."""
+    name, (about, _) = rng.choice(list(_arrays(members).items()))
+    members[name] = json.dumps(about | rng.choice(values.STORED[about["zarr_format"]])).encode()
+    folder = f"{name.rpartition('/')[0]}/"
+    for other in list(members) if rng.random() < 0.5 else ():
+        if other.startswith(folder) and other.rpartition("/")[2] not in METADATA:
+            del members[other]
 
 
 # -- summaries ---------------------------------------------------------------------------------------------------------

@@ -136,21 +136,35 @@ def _dataset() -> Any:
     )
 
 
+def _dated() -> Any:
+    """Other nodes: texts and dates, packed integers, a coordinate of two dimensions, steps as features."""
+    import xarray
+
+    dims, how = ("place", "time", "member"), {"scale_factor": 0.1, "_FillValue": np.int16(7), "coordinates": "lat"}
+    coordinates = {
+        "place": ["a", "b", "\u00e9"],
+        "time": ("time", np.arange(4), {"units": "hours since 2000-01-01"}),
+        "lat": (("place", "time"), np.zeros((3, 4))),
+    }
+    return xarray.Dataset({"t": (dims, np.arange(24, dtype="i2").reshape(3, 4, 2), how)}, coordinates)
+
+
 def netcdf() -> Iterator[bytes]:
-    """A small ensemble."""
-    for option in range(4):
-        yield bytes([option]) + bytes(_dataset().to_netcdf(engine="h5netcdf"))
+    """A small ensemble, and nodes with texts and dates; HDF5, and the older format."""
+    for option, dataset in enumerate([_dataset()] * 4 + [_dated()] * 4):
+        yield bytes([option]) + bytes(dataset.to_netcdf(engine="h5netcdf"))
+    for option, dataset in ((0, _dataset()), (4, _dated())):
+        yield bytes([option]) + bytes(dataset.to_netcdf(engine="scipy"))
 
 
 def zarr() -> Iterator[bytes]:
     """The same as a folder, in an archive."""
-    for version in (2, 3):
+    for version, (option, dataset) in itertools.product((2, 3), ((0, _dataset()), (2, _dataset()), (4, _dated()))):
         with tempfile.TemporaryDirectory() as folder:
-            _dataset().to_zarr(folder, zarr_format=version, consolidated=False)
+            dataset.to_zarr(folder, zarr_format=version, consolidated=False)
             paths = [path for path in sorted(Path(folder).rglob("*")) if path.is_file()]
             members = {str(path.relative_to(folder)): path.read_bytes() for path in paths}
-        for option in (0, 2):
-            yield bytes([option]) + archive(members)
+        yield bytes([option]) + archive(members)
 
 
 # -- summaries and commands --------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ that does not hold the same when it is written anew.
 import contextlib
 import functools
 import io
+import itertools
 import json
 import os
 import sys
@@ -44,9 +45,16 @@ READ: tuple[dict[str, Any], ...] = (
 READ_LABELED: tuple[dict[str, Any], ...] = (
     {"node": ["latitude", "longitude"]},
     {"node": ["latitude"], "missing": "absent"},
-    {"node": ["latitude", "longitude"], "weight": "cos-latitude", "realization": False},
-    {"node": ["longitude"], "scale": "standard", "missing": "skip-row"},
+    {"node": ["latitude", "longitude"], "weight": "cos_latitude", "realization": False, "missing": "absent"},
+    {"node": ["longitude"], "scale": "standard", "missing": "absent"},
+    {"node": ["place", "time"]},
+    {"node": ["place"], "missing": "absent"},
+    {"node": ["time"], "weight": "cos_latitude", "missing": "absent"},
+    {"node": ["time"], "realization": ["member"], "features": ["t"], "missing": "absent"},
 )
+
+# A file of constants may hold any number of rows.
+MAX_BATCHES = 8
 
 POINTS = "id,x,y\n" + "".join(f"{i},{i % 7},{i % 5}\n" for i in range(40))
 
@@ -84,7 +92,7 @@ def table(ending: str, data: bytes, options: tuple[dict[str, Any], ...] = READ) 
 def _read_twice(path: Path, options: dict[str, Any]) -> bool:
     try:
         reader = files.read(path, **options)
-        parts = list(reader)
+        parts = list(itertools.islice(reader, MAX_BATCHES))
     except ProbiError as error:
         require(str(path) in str(error) or path.suffix == ".zarr", f"{error!s} does not name the file")
         return False

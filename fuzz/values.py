@@ -22,6 +22,33 @@ ATTRIBUTES = [
     *FLOATS, 0, -1, 2**31 - 1, "", "K", "degC", "days since 1850-01-01", "hours since 2000", "days since -9999-99-99",
     "months since 1", "noleap", "360_day", "degrees_north", "latitude longitude", "\x1b", np.array([1.0, 2.0]),
 ]  # fmt: skip
+# Sizes of dimensions, and what Zarr's metadata may say of how values are stored, by the version of the format.
+SIZES = [0, 1, 2, 5, 1000, 10**5, 10**6, 10**8, 2**31, 2**53, 2**62]
+STORED: dict[int, list[dict[str, Any]]] = {
+    2: [
+        *({"dtype": dtype} for dtype in ("<f4", ">f8", "<i2", "|b1", "<M8[ns]", "<M8[D]", "<m8[s]", "<U3", "|S9")),
+        {"dtype": "|O", "filters": [{"id": "vlen-utf8"}]}, {"dtype": "|O", "filters": [{"id": "pickle"}]},
+        {"dtype": [["a", "<f4"], ["b", "<f4"]]}, {"dtype": "<U100000000"}, {"dtype": "|V8"}, {"order": "F"},
+        *({"compressor": {"id": name}} for name in ("gzip", "zlib", "zstd", "lz4", "bz2", "lzma", "pickle", "json2")),
+        {"compressor": None}, {"filters": [{"id": "delta", "dtype": "<f8"}]}, {"filters": [{"id": "shuffle"}]},
+        {"filters": [{"id": "fixedscaleoffset", "offset": 0, "scale": 0, "dtype": "<f8"}]},
+        {"dimension_separator": "/"}, {"fill_value": 0}, {"fill_value": "NaN"}, {"fill_value": None},
+    ],
+    3: [
+        *({"data_type": name} for name in ("float16", "int8", "uint64", "bool", "complex64", "string", "bytes", "r16")),
+        {"data_type": {"name": "numpy.datetime64", "configuration": {"unit": "ns", "scale_factor": 1}}},
+        {"data_type": {"name": "fixed_length_utf32", "configuration": {"length_bytes": 4 * 10**8}}},
+        {"data_type": "string", "fill_value": "a" * 5000, "codecs": [{"name": "vlen-utf8"}]},
+        {"codecs": [{"name": "bytes"}]}, {"codecs": []}, {"codecs": [{"name": "vlen-bytes"}, {"name": "gzip"}]},
+        {"codecs": [{"name": "transpose", "configuration": {"order": [1, 0, 2]}}, {"name": "bytes"}]},
+        {"codecs": [{"name": "bytes", "configuration": {"endian": "big"}}, {"name": "crc32c"}]},
+        *({"codecs": [{"name": "bytes"}, {"name": name}]} for name in ("gzip", "zstd", "blosc", "numcodecs.lzma")),
+        {"codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 1, 1], "codecs": [
+            {"name": "bytes"}], "index_codecs": [{"name": "bytes"}, {"name": "crc32c"}]}}]},
+        {"chunk_key_encoding": {"name": "v2"}}, {"chunk_key_encoding": {"name": "default", "configuration":
+            {"separator": "."}}}, {"storage_transformers": [{"name": "a"}]}, {"fill_value": 0}, {"node_type": "group"},
+    ],
+}  # fmt: skip
 CELLS = [
     b"", b"--5", b"+5", b"nan", b"-inf", b"1e400", b"1_0", b"0x10", b"007", b"-0", b"1,5", b"1.10", b'"', b'""', b"'",
     b"[", b"[[", b"[1,2]", b"[[1,2],[3]]", b"[[]]", b"[null]", b"[NaN]", b"[" * 200, b"{}", b"\xff", b"\xef\xbb\xbf",

@@ -1,8 +1,11 @@
 """NetCDF, Zarr and GRIB are read like tables: the nodes of Nodes.from_xarray, and labels back on their coordinates."""
 
 import functools
+import gc
 import importlib.util
+import json
 
+import h5netcdf
 import numpy as np
 import pytest
 import xarray as xr
@@ -259,3 +262,87 @@ def test_a_dimension_called_like_a_column(tmp_path):
     (batch,) = batches_of(path, node=["points"])
     assert batch.nodes.ids.tolist() == [0, 1, 2, 3]
     assert (batch.nodes.points == pb.Nodes.from_xarray(array, node="points").points).all()
+
+
+def unwritten(path, dims, **variables):
+    """A small file of variables that hold no value: their dimensions and chunks."""
+    if path.suffix == ".zarr":
+        group = pytest.importorskip("zarr").open_group(path)
+        for name, (of, chunks) in variables.items():
+            shape = [dims[dim] for dim in of]
+            group.create_array(name, shape=shape, chunks=chunks, dtype="f8", dimension_names=of)
+    else:
+        with h5netcdf.File(path, "w") as file:
+            file.dimensions = dims
+            for name, (of, chunks) in variables.items():
+                file.create_variable(name, of, "f8", chunks=chunks)
+    return path
+
+
+DIMS = ("number", "latitude", "longitude")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "chunks", "node", "sentence"),
+    [
+        ((2, 3, 10**8), (2, 3, 1000), "latitude", "a node claims 14.4 GB"),
+        ((10**8, 3, 4), (1000, 3, 4), GRID, "a node claims 0.8 GB"),
+        ((2, 10**8, 4), (2, 1000, 4), GRID, "dimension 'latitude' claims 0.8 GB"),
+        ((2, 10**7, 4), (2, 10**7, 4), GRID, "a chunk of 't' claims 0.6 GB"),
+        ((2, 10**6, 4), (1, 1, 1), GRID, "the number of chunks of 't' claims 65.5 GB"),
+        ((2, 10**7, 10**7), (2, 1, 10**5), GRID, "the grid of nodes claims 195.3 GB"),
+    ],
+)
+@pytest.mark.parametrize("ending", ["nc", "zarr"])
+def test_a_small_file_cannot_claim_much(tmp_path, ending, sizes, chunks, node, sentence):
+    path = unwritten(tmp_path / f"x.{ending}", dict(zip(DIMS, sizes, strict=True)), t=(DIMS, chunks))
+    with pytest.raises(InputError, match=rf"x\.{ending}: {sentence} in [\d,]+ bytes. If it is right, write all values"):
+        pb.io.read(path, node=node)
+
+
+@pytest.mark.parametrize("ending", ["nc", "zarr"])
+def test_a_coordinate_that_claims_much_is_not_read(tmp_path, ending):
+    dims = {"number": 2, "latitude": 10**8, "z": 10**8}
+    path = unwritten(tmp_path / f"x.{ending}", dims, t=(DIMS[:2], (2, 1000)), latitude=(("latitude",), (1000,)))
+    with pytest.raises(InputError, match=rf"x\.{ending}: coordinate 'latitude' claims 1.6 GB"):
+        pb.io.read(path, node="latitude")
+
+
+def test_a_variable_longer_than_its_dimension(tmp_path):
+    path = unwritten(tmp_path / "x.nc", {"number": 2, "id": 4}, t=(("number", "id"), (1, 4)))
+    with h5netcdf.File(path, "a") as file:
+        longer = file._h5file.create_dataset("u", (2, 10**8), "f8", chunks=(1, 1000))
+        longer.dims[1].attach_scale(file._h5file["id"])
+    with pytest.raises(InputError, match=r"x\.nc: it is damaged: variable 'u' has shape .*, but dimension 'id' has 4"):
+        pb.io.read(path, node="id")
+
+
+def test_pickled_objects_are_not_loaded(tmp_path):
+    path = tmp_path / "x.zarr"
+    xr.Dataset({"t": (("number", "id"), np.zeros((2, 4)))}, {"id": np.arange(4)}).to_zarr(path, zarr_format=2)
+    about = json.loads((path / "id" / ".zarray").read_text())
+    about |= {"dtype": "|O", "fill_value": "", "filters": [{"id": "vlen-utf8"}, {"id": "pickle"}], "compressor": None}
+    (path / "id" / ".zarray").write_text(json.dumps(about))
+    with pytest.raises(InputError, match=r"x\.zarr: 'id' holds pickled objects, which probi does not load"):
+        pb.io.read(path, node="id")
+
+
+def test_several_damaged_arrays_are_one_sentence(tmp_path, caplog):
+    path = tmp_path / "x.zarr"
+    xr.Dataset({name: (("number", "id"), np.zeros((2, 4))) for name in "tuvw"}).to_zarr(path, zarr_format=2)
+    for name in "tuv":
+        (path / name / ".zarray").write_text("{")
+    with pytest.raises(InputError, match=r"x\.zarr cannot be read as zarr: "):
+        pb.io.read(path, node="id")
+    gc.collect()  # which tells of exceptions that nobody has seen
+    assert not caplog.records
+
+
+def test_only_so_many_empty_blocks_are_skipped(tmp_path, monkeypatch):
+    path = save(xr.Dataset({"t": (("number", "id"), np.full((2, 4000), np.nan))}), tmp_path / "x.nc")
+    with pytest.raises(InputError, match=r"x\.nc: all values are NaN"):
+        pb.io.read(path, node="id")
+    monkeypatch.setattr("probi.inputs.fields.BLOCK_BYTES", 16)
+    monkeypatch.setattr("probi.io.formats.labeled.MAX_EMPTY", 1)
+    with pytest.raises(InputError, match=r"x\.nc: the first 0.0 GB of values are all NaN. Leave out such nodes."):
+        pb.io.read(path, node="id")

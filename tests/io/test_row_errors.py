@@ -191,6 +191,10 @@ def test_text_where_a_number_is_wanted(tmp_path):
     check(write(tmp_path / "x.csv", columns), PLAIN, 2, [4, 5, 6], 5, reason)
     texts = columns | {"x1": [str(value) for value in columns["x1"]]}
     check(write(tmp_path / "x.parquet", texts), PLAIN, 2, [4, 5, 6], 5, reason, features=["x0", "x1"])
+    columns = planted(PLAIN, "nested columns", [("probability", 3, [0.25, "n/k", 0.5])])
+    texts = columns | {"probability": [list(map(str, values)) for values in columns["probability"]]}
+    reason = "has 'n/k' in column 'probability', which is not a number"
+    check(write(tmp_path / "z.parquet", texts), PLAIN, 2, [3], 3, reason)
     columns = planted(PLAIN, "nested", [("points", 3, "viele")])
     reason = "has 'viele' in column 'points', which is not a list of numbers such as [1, 2]"
     check(write(tmp_path / "y.csv", columns), PLAIN, 2, [3], 3, reason)

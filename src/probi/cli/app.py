@@ -219,10 +219,9 @@ def numbers_of_clusters(text: str) -> list[int]:
         except ValueError:
             given = text if len(text) < 50 else f"{text[:50]}..."
             raise InputError(f"-k must be a number, or several such as 5,10,20 or 2:30, got {given!r}.") from None
-        numbers = range(start, stop + 1, step)
-        if len(numbers) > MAX_NUMBERS:
-            raise InputError(f"-k {text} asks for {len(numbers):,} numbers of clusters; use at most {MAX_NUMBERS:,}.")
-        ks |= set(numbers)
+        if (n := (stop - start) // step + 1) > MAX_NUMBERS:
+            raise InputError(f"-k {text} asks for {n:,} numbers of clusters; use at most {MAX_NUMBERS:,}.")
+        ks |= set(range(start, stop + 1, step))
     return sorted(ks)
 
 

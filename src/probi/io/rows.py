@@ -291,7 +291,8 @@ def add_unread(errors: RowErrors, rows: Rows) -> None:
             lines = cells.take(pa.array(bad))
             errors.add(bad, "wrong number of cells", lambda line: line["reason"].as_py(), lines, overrides=True)
         else:
-            _add_unreadable(errors, bad, name, _expected(rows.table.schema.field(name).type), cells, overrides=True)
+            expected = _expected(rows.table.schema.field(name).type)
+            _add_unreadable(errors, bad, name, expected, cells.take(pa.array(bad)), overrides=True)
 
 
 def valid_range(name: str, lonlat: tuple[str, str] | None, dtype: Any) -> Range:
@@ -311,7 +312,7 @@ def _add_unreadable(
         return f"has {text if len(text) <= 40 else text[:37] + '...'} in column {name!r}, which is not {expected}"
 
     kind = f"not {expected.partition(' such as')[0].partition(' as in')[0]} in column {name!r}"
-    errors.add(rows, kind, describe, cells.take(pa.array(rows)), overrides=overrides)
+    errors.add(rows, kind, describe, cells, overrides=overrides)
 
 
 def _expected(type: pa.DataType) -> str:
@@ -321,17 +322,22 @@ def _expected(type: pa.DataType) -> str:
 
 
 def _check_column(errors: RowErrors, table: pa.Table, name: str, valid: Range) -> Array:
-    """Check a column of numbers, or of texts that may be numbers; return its values."""
-    array, rows = one_chunk(table[name]), np.arange(table.num_rows)
+    """Check a column of numbers; return its values."""
+    return _check_numbers(errors, one_chunk(table[name]), np.arange(table.num_rows), name, valid)
+
+
+def _check_numbers(errors: RowErrors, array: pa.Array, rows: Integers, name: str, valid: Range) -> Array:
+    """Check numbers, or texts that may be numbers; return their values. ``rows`` are those of :func:`_check_values`."""
     try:
         values = numbers(array)
+        _check_values(errors, values, rows, name, valid)
     except InputError:
         if not is_text(array.type):
             raise
         converted, bad = convert_texts(array, pa.float64(), NUMBER, number_of)
-        _add_unreadable(errors, np.flatnonzero(bad), name, "a number", array)
-        values, rows = numbers(converted), np.flatnonzero(~bad)
-    _check_values(errors, values[rows], rows, name, valid)
+        _add_unreadable(errors, rows[bad], name, "a number", array.filter(pa.array(bad)))
+        values = numbers(converted)
+        _check_values(errors, values[~bad], rows[~bad], name, valid)
     return values
 
 
@@ -405,8 +411,7 @@ def _check_lists(
             _check_values(errors, numbers(inner[name]), owners, name, ranges[j])
     probabilities = None
     if columns.probability:
-        probabilities = numbers(inner[columns.probability])
-        _check_values(errors, probabilities, owners, columns.probability, PROBABILITIES)
+        probabilities = _check_numbers(errors, inner[columns.probability], owners, columns.probability, PROBABILITIES)
     return probabilities, np.cumsum(lengths) - lengths, rows
 
 

@@ -1,6 +1,8 @@
 """NetCDF, Zarr and GRIB: labeled arrays, of which each node is a row of an Arrow table."""
 
-from collections.abc import Iterator
+import logging
+import math
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain, product
@@ -12,13 +14,19 @@ import pyarrow as pa
 from probi._stores import StorePath
 from probi._types import Array
 from probi.errors import InputError, MissingExtraError
-from probi.inputs.dimensions import listed
-from probi.inputs.fields import COS_LATITUDE, Block, Field
+from probi.inputs.dimensions import choose_roles, listed
+from probi.inputs.fields import BLOCK_BYTES, COS_LATITUDE, Block, Field
 from probi.io.formats.base import OpenOptions, Source, TableFile
 from probi.tables.to_arrays import list_array, point_array
 
 # Columns beside those of the ids.
 COLUMNS = ("points", "probability", "weight")
+# Bytes that what is held at once may always take; more only at this ratio to the bytes of the file.
+MAX_CLAIM, MAX_RATIO = 1 << 27, 250
+# Bytes of blocks without a value that are always skipped at the beginning; more only at the same ratio.
+MAX_EMPTY = 1 << 31
+# Bytes of a feature's name, of the place of a block, and of a chunk while it is read.
+NAME_BYTES, PLACE_BYTES, CHUNK_BYTES = 128, 512, 1 << 13
 
 
 class LabeledFile(TableFile):
@@ -26,7 +34,9 @@ class LabeledFile(TableFile):
 
     def __init__(self, source: Source, options: OpenOptions, engine: str | None) -> None:
         super().__init__(source, options)
-        self.field = _field(_open(source, engine), options)
+        dataset = _open(source, engine)
+        _check_claims(source, _claims_of_nodes(dataset, options))
+        self.field = _field(dataset, options)
         self._boxes = self.field.boxes()
         self.total = len(self._boxes)
         roles = self.field.roles
@@ -40,6 +50,8 @@ class LabeledFile(TableFile):
             if block.present.any():
                 self._head = [(number, block)]
                 break
+            if (empty := number * BLOCK_BYTES) > max(MAX_EMPTY, MAX_RATIO * (source.size or 0)):
+                raise InputError(f"the first {empty / 1e9:.1f} GB of values are all NaN. Leave out such nodes.")
         if not self._head:
             raise InputError("all values are NaN: no node has a realization.")
         ids = list(self._ids(self._head[0][1]))
@@ -113,17 +125,89 @@ def _open(source: Source, engine: str | None) -> Any:
         if engine is not None:
             raise InputError("only NetCDF is read from a store. Copy the file to a local disk.")
         path, engine = source.path.open(), "h5netcdf"
-    keywords: dict[str, Any] = {"engine": engine} if engine else {}
+    # Decoding dates reads some of them, and an index all its values: what they claim is checked first.
+    keywords: dict[str, Any] = {"decode_cf": False, "create_default_indexes": False}
+    if engine is not None:
+        keywords["engine"] = engine
     if engine == "cfgrib":
         keywords["indexpath"] = ""  # writes no file beside the data
     if engine == "zarr":
         keywords["consolidated"] = False  # on a disk, all metadata are near
+        logging.getLogger("asyncio").addFilter(_is_told)
     try:
         dataset = xarray.open_dataset(path, **keywords)
     except ImportError as error:
         raise MissingExtraError(f"{source}: {error}") from None
+    for name, variable in dataset.variables.items():  # of Zarr's second version
+        codecs = [*(variable.encoding.get("filters") or ()), *(variable.encoding.get("compressors") or ())]
+        if any(getattr(codec, "codec_id", None) == "pickle" for codec in codecs):
+            raise InputError(f"{name!r} holds pickled objects, which probi does not load: that could run code.")
+    _check_claims(source, _claims_of_reading(dataset))
+    dataset = xarray.decode_cf(dataset)
     # Zarr lists the arrays of a folder in any order, which must not be that of the features.
     return dataset[sorted(dataset.variables, key=str)] if engine == "zarr" else dataset
+
+
+def _is_told(record: logging.LogRecord) -> bool:
+    """Whether a message is shown: not that several arrays of a Zarr folder are damaged, the first of which is told."""
+    text = record.getMessage()
+    return not (text.startswith("Task exception was never retrieved") and "zarr" in text)
+
+
+def _check_claims(source: Source, claims: Iterable[tuple[str, int]]) -> None:
+    """Raise if something that is held at once would take far more memory than the bytes of the file can hold.
+
+    Values that a file leaves out are filled in, so a small one may claim any size.
+    """
+    for what, claimed in claims:
+        if claimed > MAX_CLAIM and claimed > MAX_RATIO * (stored := source.size or 0):
+            raise InputError(
+                f"{what} claims {claimed / 1e9:,.1f} GB in {stored:,} bytes. If it is right, write all values, in "
+                "larger chunks or without compression."
+            )
+
+
+def _claims_of_reading(dataset: Any) -> Iterator[tuple[str, int]]:
+    """Bytes of what cannot be read in parts: chunks, and coordinates that become indexes."""
+    for name, variable in dataset.variables.items():
+        yield f"a chunk of {name!r}", _chunk_bytes(variable)
+        if name in variable.dims:
+            yield f"coordinate {name!r}", variable.nbytes + _chunk_costs(variable)
+
+
+def _claims_of_nodes(dataset: Any, options: OpenOptions) -> Iterator[tuple[str, int]]:
+    """Bytes of ids and other coordinates, of a node and the names of its features, of places of blocks, of chunks."""
+    if options.node is None:  # an error, which is told later
+        return
+    roles = choose_roles(dataset, options.node, options.realization, options.variables, strict=False)
+    read = dataset[list(roles.variables)]
+    for name in roles.node:
+        yield f"dimension {name!r}", 8 * read.sizes[name]
+    for name, coordinate in read.coords.items():
+        yield f"coordinate {name!r}", coordinate.nbytes + _chunk_costs(coordinate)
+    of_node = n_names = 0
+    for name in roles.variables:
+        sizes = {dim: size for dim, size in read[name].sizes.items() if dim not in roles.node}
+        n_columns = math.prod(size for dim, size in sizes.items() if dim not in roles.realization)
+        of_node += n_columns * math.prod(read.sizes[dim] for dim in roles.realization) * 8
+        n_names += n_columns
+    yield "a node", of_node + NAME_BYTES * n_names
+    n_nodes = math.prod(read.sizes[dim] for dim in roles.node)
+    yield "the grid of nodes", PLACE_BYTES * n_nodes * of_node // BLOCK_BYTES
+    for name in roles.variables:
+        yield f"the number of chunks of {name!r}", _chunk_costs(read[name])
+
+
+def _chunk_bytes(variable: Any) -> int:
+    """Bytes of a chunk; 0 without chunks."""
+    chunk = variable.encoding.get("chunksizes") or variable.encoding.get("chunks")
+    return math.prod(map(int, chunk)) * variable.dtype.itemsize if chunk else 0
+
+
+def _chunk_costs(variable: Any) -> int:
+    """Bytes that all chunks of a variable take beside their values, which also stand for their time."""
+    chunk = _chunk_bytes(variable)
+    return CHUNK_BYTES * variable.nbytes // chunk if chunk else 0
 
 
 def _field(dataset: Any, options: OpenOptions) -> Field:

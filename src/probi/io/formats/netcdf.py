@@ -4,17 +4,21 @@ from pathlib import Path
 
 from probi.errors import InputError
 from probi.io.formats.base import Format, OpenOptions, Source
-from probi.io.formats.labeled import LabeledFile
+from probi.io.formats.labeled import MAX_CLAIM, LabeledFile
 
 # How a heap of HDF5 begins, which holds values of any length: signature and version.
 HEAP = b"GCOL\1\0\0\0"
-# Larger files are not searched for heaps.
+HDF = b"\x89HDF"
+# Larger files are not searched for heaps, or for variables of a wrong size.
 MAX_SEARCHED = 1 << 24
 
 
 def _open(source: Source, options: OpenOptions) -> LabeledFile:
     if isinstance(source.path, Path) and source.path.stat().st_size <= MAX_SEARCHED:
-        _check_heaps(source.path.read_bytes())
+        data = source.path.read_bytes()
+        _check_heaps(data)
+        if data.startswith(HDF):
+            _check_sizes(source.path)
     return LabeledFile(source, options, engine=None)
 
 
@@ -35,9 +39,28 @@ def _check_heaps(data: bytes) -> None:
         heap = data.find(HEAP, heap + 1)
 
 
+def _check_sizes(path: Path) -> None:
+    """Raise on a large variable that is not as long as its dimensions: it would be read whole."""
+    try:
+        import h5py
+    except ImportError:  # netCDF4 reads it
+        return
+    with h5py.File(path) as file:
+        for name, variable in file.items():
+            if not isinstance(variable, h5py.Dataset) or variable.nbytes <= MAX_CLAIM:
+                continue
+            for axis, scales in enumerate(variable.dims):
+                is_unlimited = variable.maxshape[axis] is None
+                if len(scales) and not is_unlimited and scales[0].shape != (variable.shape[axis],):
+                    raise InputError(
+                        f"it is damaged: variable {name!r} has shape {variable.shape}, but dimension "
+                        f"{scales[0].name.strip('/')!r} has {scales[0].size:,} places."
+                    )
+
+
 FORMAT = Format(
     endings=(".nc", ".nc4", ".cdf"),
-    magic=(b"CDF\x01", b"CDF\x02", b"CDF\x05", b"\x89HDF"),
+    magic=(b"CDF\x01", b"CDF\x02", b"CDF\x05", HDF),
     open=_open,
     is_labeled=True,
 )

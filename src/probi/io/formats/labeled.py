@@ -198,16 +198,25 @@ def _claims_of_nodes(dataset: Any, options: OpenOptions) -> Iterator[tuple[str, 
         yield f"the number of chunks of {name!r}", _chunk_costs(read[name])
 
 
+def _chunk(variable: Any) -> tuple[int, ...]:
+    """Shape of the chunks; empty without."""
+    return tuple(map(int, variable.encoding.get("chunksizes") or variable.encoding.get("chunks") or ()))
+
+
 def _chunk_bytes(variable: Any) -> int:
     """Bytes of a chunk; 0 without chunks."""
-    chunk = variable.encoding.get("chunksizes") or variable.encoding.get("chunks")
-    return math.prod(map(int, chunk)) * variable.dtype.itemsize if chunk else 0
+    chunk = _chunk(variable)
+    return math.prod(chunk) * int(variable.dtype.itemsize) if chunk else 0
 
 
 def _chunk_costs(variable: Any) -> int:
-    """Bytes that all chunks of a variable take beside their values, which also stand for their time."""
-    chunk = _chunk_bytes(variable)
-    return CHUNK_BYTES * variable.nbytes // chunk if chunk else 0
+    """Bytes that all chunks of a variable take beside its values, which also stand for their time.
+
+    A chunk may be longer than its dimension.
+    """
+    chunk = _chunk(variable)
+    n = math.prod(-(-size // max(1, length)) for size, length in zip(variable.shape, chunk, strict=False))
+    return n * (CHUNK_BYTES + _chunk_bytes(variable)) - int(variable.nbytes) if chunk else 0
 
 
 def _field(dataset: Any, options: OpenOptions) -> Field:

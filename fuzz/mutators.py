@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from fuzz import values
 from fuzz.seeds import compressed, signed
 from fuzz.values import changed_json, changed_table, changed_text, forged
+from probi.io.formats.netcdf import check_heaps
 
 Mutator = Callable[[bytes, random.Random], bytes]
 
@@ -161,6 +162,7 @@ def netcdf(data: bytes, rng: random.Random) -> bytes:
     import xarray
 
     content = data[1:]
+    check_heaps(content)  # on which HDF5 would search for ever
     if rng.random() < 0.3:
         return _option(data, rng) + _forged_hdf5(content, rng)
     engine = "scipy" if content.startswith(b"CDF") else "h5netcdf"
@@ -328,13 +330,18 @@ def _archive_of_window(data: bytes, rng: random.Random) -> bytes:
 
 
 def edits(data: bytes, rng: random.Random) -> bytes:
-    """A list of changed fields of a checkpoint: one more, one less, or another value."""
-    listed = json.loads(data)
+    """A list of changed fields of a checkpoint: one more, one less, or another value; or of another run."""
+    run = data[:1] if data[:1].isdigit() else b""
+    listed = json.loads(data[len(run) :])
+    if rng.random() < 0.1:
+        run = b"%d" % rng.randrange(10)
     if rng.random() < 0.5 or not listed:
-        return json.dumps([*listed, [rng.choice(values.CHECKPOINT_PATHS), rng.choice(values.JSON)]]).encode()
-    if rng.random() < 0.2:
-        return json.dumps(rng.sample(listed, len(listed) - 1)).encode()
-    return json.dumps(changed_json(listed, rng)).encode()
+        listed = [*listed, [rng.choice(values.CHECKPOINT_PATHS), rng.choice(values.JSON)]]
+    elif rng.random() < 0.2:
+        listed = rng.sample(listed, len(listed) - 1)
+    else:
+        listed = changed_json(listed, rng)
+    return run + json.dumps(listed).encode()
 
 
 def centers(data: bytes, rng: random.Random) -> bytes:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fuzz.targets import CHECKPOINTED
 from fuzz.values import ARGUMENTS, CHECKPOINT_PATHS, archive
 from probi import Nodes, Summary, Window
 from probi.cli import app
@@ -212,8 +213,8 @@ def windows() -> Iterator[bytes]:
 
 
 def checkpoints() -> Iterator[bytes]:
-    """A checkpoint as it is, and with one field forged."""
-    yield b"[]"
+    """A checkpoint of each run as it is, and with one field forged."""
+    yield from (b"%d[]" % run for run in range(len(CHECKPOINTED)))
     for path in CHECKPOINT_PATHS[::3]:
         yield json.dumps([[path, -1]]).encode()
 

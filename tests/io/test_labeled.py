@@ -300,6 +300,13 @@ def test_a_small_file_cannot_claim_much(tmp_path, ending, sizes, chunks, node, s
         pb.io.read(path, node=node)
 
 
+def test_chunks_that_are_longer_than_dimensions_claim_what_they_hold(tmp_path):
+    sizes = {"number": 2, "latitude": 1000, "longitude": 4}
+    path = unwritten(tmp_path / "x.zarr", sizes, t=(DIMS, (1000, 1, 1000)))
+    with pytest.raises(InputError, match=r"x\.zarr: the number of chunks of 't' claims 8.0 GB in"):
+        pb.io.read(path, node=GRID)
+
+
 @pytest.mark.parametrize("ending", ["nc", "zarr"])
 def test_a_coordinate_that_claims_much_is_not_read(tmp_path, ending):
     dims = {"number": 2, "latitude": 10**8, "z": 10**8}

@@ -1,11 +1,14 @@
 """NetCDF, Zarr and GRIB: labeled arrays, of which each node is a row of an Arrow table."""
 
+import contextlib
+import json
 import logging
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain, product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -134,14 +137,11 @@ def _open(source: Source, engine: str | None) -> Any:
     if engine == "zarr":
         keywords["consolidated"] = False  # on a disk, all metadata are near
         logging.getLogger("asyncio").addFilter(_is_told)
+        _check_codecs(Path(path))
     try:
         dataset = xarray.open_dataset(path, **keywords)
     except ImportError as error:
         raise MissingExtraError(f"{source}: {error}") from None
-    for name, variable in dataset.variables.items():  # of Zarr's second version
-        codecs = [*(variable.encoding.get("filters") or ()), *(variable.encoding.get("compressors") or ())]
-        if any(getattr(codec, "codec_id", None) == "pickle" for codec in codecs):
-            raise InputError(f"{name!r} holds pickled objects, which probi does not load: that could run code.")
     _check_claims(source, _claims_of_reading(dataset))
     dataset = xarray.decode_cf(dataset)
     # Zarr lists the arrays of a folder in any order, which must not be that of the features.
@@ -152,6 +152,17 @@ def _is_told(record: logging.LogRecord) -> bool:
     """Whether a message is shown: not that several arrays of a Zarr folder are damaged, the first of which is told."""
     text = record.getMessage()
     return not (text.startswith("Task exception was never retrieved") and "zarr" in text)
+
+
+def _check_codecs(folder: Path) -> None:
+    """Raise on arrays of Zarr's second version whose values are pickled, before xarray reads any of them."""
+    for path in folder.glob("*/.zarray"):
+        text = ""
+        with contextlib.suppress(ValueError, RecursionError, OSError):  # zarr will tell
+            text = json.dumps(json.loads(path.read_bytes()))
+        if '"pickle"' in text:
+            name = path.parent.name
+            raise InputError(f"{name!r} holds pickled objects, which probi does not load: that could run code.")
 
 
 def _check_claims(source: Source, claims: Iterable[tuple[str, int]]) -> None:
@@ -198,16 +209,25 @@ def _claims_of_nodes(dataset: Any, options: OpenOptions) -> Iterator[tuple[str, 
         yield f"the number of chunks of {name!r}", _chunk_costs(read[name])
 
 
+def _chunk(variable: Any) -> tuple[int, ...]:
+    """Shape of the chunks; empty without."""
+    return tuple(map(int, variable.encoding.get("chunksizes") or variable.encoding.get("chunks") or ()))
+
+
 def _chunk_bytes(variable: Any) -> int:
     """Bytes of a chunk; 0 without chunks."""
-    chunk = variable.encoding.get("chunksizes") or variable.encoding.get("chunks")
-    return math.prod(map(int, chunk)) * variable.dtype.itemsize if chunk else 0
+    chunk = _chunk(variable)
+    return math.prod(chunk) * int(variable.dtype.itemsize) if chunk else 0
 
 
 def _chunk_costs(variable: Any) -> int:
-    """Bytes that all chunks of a variable take beside their values, which also stand for their time."""
-    chunk = _chunk_bytes(variable)
-    return CHUNK_BYTES * variable.nbytes // chunk if chunk else 0
+    """Bytes that all chunks of a variable take beside its values, which also stand for their time.
+
+    A chunk may be longer than its dimension.
+    """
+    chunk = _chunk(variable)
+    n = math.prod(-(-size // max(1, length)) for size, length in zip(variable.shape, chunk, strict=False))
+    return n * (CHUNK_BYTES + _chunk_bytes(variable)) - int(variable.nbytes) if chunk else 0
 
 
 def _field(dataset: Any, options: OpenOptions) -> Field:

@@ -16,13 +16,13 @@ MAX_SEARCHED = 1 << 24
 def _open(source: Source, options: OpenOptions) -> LabeledFile:
     if isinstance(source.path, Path) and source.path.stat().st_size <= MAX_SEARCHED:
         data = source.path.read_bytes()
-        _check_heaps(data)
+        check_heaps(data)
         if data.startswith(HDF):
             _check_sizes(source.path)
     return LabeledFile(source, options, engine=None)
 
 
-def _check_heaps(data: bytes) -> None:
+def check_heaps(data: bytes) -> None:
     """Raise on free space of size 0, behind which HDF5 would look for the next object for ever."""
     seen: set[int] = set()
     heap = data.find(HEAP)

@@ -88,7 +88,7 @@ def test_large_arrays_are_written_whole(monkeypatch, n_jobs):
     with _parallel.limited(n_jobs):
         for given in (values, 7, values[0]):
             target = np.full((112, 3), -1.0)
-            _parallel.assign(target[1:-1], given)
+            _parallel.copy_into(target[1:-1], given)
             expected = np.full((112, 3), -1.0)
             expected[1:-1] = given
             assert_array_equal(target, expected)

@@ -123,8 +123,8 @@ def run(kernel: Callable[..., Any], pieces: Sequence[Range], *arguments: Any) ->
     return results
 
 
-def assign(target: Any, values: Any) -> None:
-    """Write values, an array or one number, to an array; several threads share a large one.
+def copy_into(target: Any, values: Any) -> None:
+    """Copy values, an array or one number, into an array; several threads share a large one.
 
     Most of the time the system clears fresh pages, which it does for several threads side by side.
     """
@@ -132,10 +132,10 @@ def assign(target: Any, values: Any) -> None:
         target[...] = values
         return
     step = 1 + COPY_GRAIN // target[0].size
-    run(_assign_rows, ranges(len(target), step), target, np.broadcast_to(values, target.shape))
+    run(_copy_rows, ranges(len(target), step), target, np.broadcast_to(values, target.shape))
 
 
-def _assign_rows(target: Any, values: Any, start: int, stop: int) -> None:
+def _copy_rows(target: Any, values: Any, start: int, stop: int) -> None:
     target[start:stop] = values[start:stop]
 
 

@@ -155,7 +155,7 @@ class Buffer:
                 ends += first
             elif name in self._arrays or isinstance(given, np.ndarray):
                 used, needed = (first, r) if name in ("points", "probabilities") else (start, n)
-                _parallel.assign(self._room(name, given, used, needed)[used:needed], 1 if given is None else given)
+                _parallel.copy_into(self._room(name, given, used, needed)[used:needed], 1 if given is None else given)
         return n, r
 
     def _room(self, name: str, given: Array | None, used: int, needed: int) -> Array:

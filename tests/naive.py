@@ -196,19 +196,16 @@ def greedy_draw_probabilities(points, weights, centers, n_candidates):
     return chances
 
 
-def cell_costs(rows, masses, cells, n_space):
-    """Of cells, lists of row numbers: distance of each row to the mean of its cell, mass and cost of each cell.
+def cell_costs(rows, masses, cells, means, n_space):
+    """Of cells, lists of row numbers: distance of each row to a mean given for its cell, mass and cost of each cell.
 
     Features behind the first ``n_space`` are spreads, and the mean has 0 there.
     """
     distances, sums = {}, []
-    for cell in cells:
-        mass = sum(masses[i] for i in cell)
-        mean = [sum(masses[i] * rows[i][f] for i in cell) / mass for f in range(n_space)]
-        mean += [0.0] * (len(rows[cell[0]]) - n_space)
+    for cell, mean in zip(cells, means, strict=True):
         for i in cell:
-            distances[i] = math.dist(rows[i], mean)
-        sums.append((mass, sum(masses[i] * distances[i] for i in cell)))
+            distances[i] = math.dist(rows[i], mean[:n_space] + [0.0] * (len(rows[i]) - n_space))
+        sums.append((sum(masses[i] for i in cell), sum(masses[i] * distances[i] for i in cell)))
     return distances, sums
 
 

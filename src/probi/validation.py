@@ -42,7 +42,7 @@ COORDINATES = Range(-LARGEST, LARGEST)
 PROBABILITIES = WEIGHTS = Range(0.0, LARGEST)
 
 # Elements that a thread checks at a time: they stay in its cache between two checks.
-CHECK_GRAIN = 1 << 16
+CHECK_GRAIN = 1 << 17
 
 
 def check_count(name: str, value: Any, least: int = 1) -> int:

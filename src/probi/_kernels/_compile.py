@@ -51,3 +51,7 @@ def never_inlined() -> None:
     A loop inlined into two callers may be rounded in two ways; a separate function gives the same bits to all callers.
     Numbers that are compared for ties, or by users across functions, come from one.
     """
+
+
+def prefetch(rows: Any, row: int, column: int) -> None:
+    """Called in a kernel, it tells the processor that an element of an array (n, d) will soon be read."""

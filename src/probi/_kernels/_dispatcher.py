@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import IO, Any
 
 import numba
+from llvmlite import ir
 from llvmlite.binding import Linkage
+from numba.core import cgutils
 from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
@@ -28,7 +30,7 @@ from numba.core.targetconfig import ConfigStack
 from numba.extending import lower_builtin, register_jitable, type_callable
 
 from probi import _notes
-from probi._kernels._compile import never_inlined, new_parts
+from probi._kernels._compile import never_inlined, new_parts, prefetch
 
 fcntl: Any
 try:
@@ -311,4 +313,22 @@ def _type_of_never_inlined(_: Any) -> Any:
 def _lower_never_inlined(context: Any, builder: Any, _signature: Any, _arguments: Any) -> Any:
     builder.function.attributes.discard("alwaysinline")
     builder.function.attributes.add("noinline")
+    return context.get_dummy_value()
+
+
+@type_callable(prefetch)
+def _type_of_prefetch(_: Any) -> Any:
+    return lambda rows, row, column: numba.types.none
+
+
+@lower_builtin(prefetch, numba.types.Array, numba.types.Integer, numba.types.Integer)
+def _lower_prefetch(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    kind, (rows, *index) = signature.args[0], arguments
+    rows = context.make_array(kind)(context, builder, rows)
+    address = cgutils.get_item_pointer(context, builder, kind, rows, index)
+    number = ir.IntType(32)
+    hint = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, number, number, number])
+    function = cgutils.get_or_insert_function(builder.module, hint, "llvm.prefetch.p0i8")
+    # To be read, into all levels of the cache, as data.
+    builder.call(function, [builder.bitcast(address, cgutils.voidptr_t), number(0), number(3), number(1)])
     return context.get_dummy_value()

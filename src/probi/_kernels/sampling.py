@@ -92,8 +92,8 @@ def choose(leaves, cell_of, mass, masses, costs, distances, size, offset, scores
     leaves. Certain rows stand for themselves, the picked ones for the rest of their cell; if none was picked, the
     certain ones share it.
 
-    IN   leaves, mass, distances (n,), cell_of (n_leaves,), masses, costs (n_cells,): as from ``tree.place`` and
-         ``tree.measure``; offset in [0, 1)
+    IN   leaves, mass, distances (n,), cell_of (n_leaves,), masses, costs (n_cells,): as from ``tree.place``;
+         offset in [0, 1)
     OUT  chosen (size + 1,): the chosen rows, ascending; factors (size + 1,): what their weights are multiplied by
          scores (n,): overwritten
     RETURN how many are chosen

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, Self
@@ -195,11 +195,8 @@ def reduce(parts: Sequence[Nodes], size: int, n_clusters: int, rng: np.random.Ge
         return nodes if n_used == len(nodes) else nodes.take(np.flatnonzero(mass))
     rows, n_columns = _rows(parts)
     n_cells = max(1, min(CELLS_PER_CLUSTER * n_clusters, size // PICKS_PER_CELL))
-    leaves, cell_of, means, masses = _cells(rows, mass, n_columns, size, n_cells, rng)
-    distances, scores = _parallel.scratch("distances", mass.shape), _parallel.scratch("scores", mass.shape)
-    pieces = _parallel.ranges(len(rows), ROWS_PER_TASK)
-    costs = _sum(_parallel.run(tree.measure, pieces, rows, mass, n_columns, leaves, cell_of, means, distances))
-    chosen, factors = np.empty(size + 1, np.int64), np.empty(size + 1)
+    leaves, cell_of, masses, costs, distances = _cells(rows, mass, n_columns, size, n_cells, rng)
+    scores, chosen, factors = _parallel.scratch("scores", mass.shape), np.empty(size + 1, np.int64), np.empty(size + 1)
     n_chosen = sampling.choose(
         leaves, cell_of, mass, masses, costs, distances, size, rng.random(), scores, chosen, factors
     )
@@ -217,23 +214,26 @@ def _relative(mass: Floats) -> Floats:
     return mass
 
 
-def _sum(parts: list[Floats]) -> Floats:
-    """Sums over all pieces, in their order."""
-    total: Floats = np.array(parts).sum(axis=0)
-    return total
-
-
 def _take(parts: Sequence[Nodes], chosen: Indices, factors: Floats) -> Nodes:
     """Take nodes by their indices in the concatenated parts, and multiply their weights."""
-    offsets = np.cumsum([0] + [len(part) for part in parts])
-    at = np.searchsorted(chosen, offsets)
-    indices = [chosen[first:last] - start for start, first, last in zip(offsets, at, at[1:], strict=False)]
-    taken = Nodes._gathered(parts, indices)
+    taken = Nodes._gathered(parts, _indices_in_parts(parts, chosen))
     return taken.with_weights(taken.weights * factors)
 
 
-def _rows(parts: Sequence[Nodes]) -> tuple[Array, int]:
-    """Nodes as rows, and the number of leading columns that are coordinates.
+def _indices_in_parts(parts: Sequence[Sized], chosen: Indices) -> list[Indices]:
+    """Indices in each part of what is chosen, in ascending order, from the concatenated parts."""
+    offsets = _offsets(parts)
+    at = np.searchsorted(chosen, offsets)
+    return [chosen[first:last] - start for start, first, last in zip(offsets, at, at[1:], strict=False)]
+
+
+def _offsets(parts: Sequence[Sized]) -> Indices:
+    """Where each part begins in the concatenated parts, and where the last one ends."""
+    return np.cumsum([0] + [len(part) for part in parts])
+
+
+def _rows(parts: Sequence[Nodes]) -> tuple[list[Array], int]:
+    """Nodes as rows, in arrays one after the other, and the number of leading columns that are coordinates.
 
     Plain points are rows as they are. Other nodes are medians followed by spreads. Nodes with many features are
     projected at random to fewer: distances change little, and rows take less memory than the nodes. They are float64:
@@ -241,9 +241,9 @@ def _rows(parts: Sequence[Nodes]) -> tuple[Array, int]:
     """
     d, certain = parts[0].n_features, all(part.is_certain for part in parts)
     if certain and d <= WIDE:
-        return (parts[0].points if len(parts) == 1 else frozen(np.concatenate([part.points for part in parts]))), d
+        return [part.points for part in parts], d
     statistics = [certified_medians(part, SPREAD_TOL) for part in parts]
-    offsets = np.cumsum([0] + [len(part) for part in parts])
+    offsets = _offsets(parts)
     n_columns = d if d <= WIDE else N_PROJECTED
     rows: Floats = _parallel.scratch("rows", (int(offsets[-1]), n_columns if certain else n_columns + 1))
     tasks = [(i, a, b) for i, part in enumerate(parts) for a, b in _parallel.ranges(len(part), 1 + GRAIN // d)]
@@ -258,7 +258,7 @@ def _rows(parts: Sequence[Nodes]) -> tuple[Array, int]:
                 tree.projected_rows(medians, spreads, base, *_projection(d), n_columns, of_part, a, b)
 
     _parallel.run(fill, _parallel.ranges(len(tasks), 1))
-    return frozen(rows), n_columns
+    return [frozen(rows)], n_columns
 
 
 def _typical(statistics: list[tuple[Array, Floats, Floats]], offsets: Indices) -> Floats:
@@ -283,15 +283,23 @@ def _projection(n_features: int) -> tuple[NDArray[np.int64], Floats]:
 
 
 def _cells(
-    rows: Array, mass: Floats, n_columns: int, sample_size: int, max_cells: int, rng: np.random.Generator
-) -> tuple[Leaves, Leaves, Floats, Floats]:
-    """Leaf of each row, cell of each leaf, mean and mass of each cell."""
+    rows: list[Array], mass: Floats, n_columns: int, sample_size: int, max_cells: int, rng: np.random.Generator
+) -> tuple[Leaves, Leaves, Floats, Floats, Floats]:
+    """Leaf of each row, cell of each leaf, mass and cost of each cell, distance of each row to the mean of its cell."""
     grown = _grow(rows, mass, sample_size, max_cells, rng)
-    leaves = _parallel.scratch("leaves", mass.shape, np.int32)
-    pieces = _parallel.ranges(len(rows), ROWS_PER_TASK)
-    sums = _sum(_parallel.run(tree.place, pieces, rows, mass, n_columns, *grown, leaves))
-    masses = sums[:, -1].copy()
-    return leaves, grown.cell_of, grown.means[:, :n_columns] + sums[:, :-1] / masses[:, None], masses
+    leaves, distances = _parallel.scratch("leaves", mass.shape, np.int32), _parallel.scratch("distances", mass.shape)
+    offsets = _offsets(rows)
+
+    def place(start: int, stop: int) -> Floats:
+        sums = np.zeros((len(grown.means), 2))
+        for i in range(np.searchsorted(offsets, start, "right") - 1, np.searchsorted(offsets, stop)):
+            of_part = slice(offsets[i], offsets[i + 1])
+            a, b = max(start - offsets[i], 0), min(stop - offsets[i], len(rows[i]))
+            tree.place(rows[i], mass[of_part], n_columns, *grown, leaves[of_part], distances[of_part], sums, a, b)
+        return sums
+
+    masses, costs = np.array(_parallel.run(place, _parallel.ranges(len(mass), ROWS_PER_TASK))).sum(axis=0).T.copy()
+    return leaves, grown.cell_of, masses, costs, distances
 
 
 class _Tree(NamedTuple):
@@ -305,7 +313,7 @@ class _Tree(NamedTuple):
     means: Floats
 
 
-def _grow(rows: Array, mass: Floats, sample_size: int, max_cells: int, rng: np.random.Generator) -> _Tree:
+def _grow(rows: list[Array], mass: Floats, sample_size: int, max_cells: int, rng: np.random.Generator) -> _Tree:
     """Tree over a sample of the rows, drawn by mass but each at most once, so that a huge mass does not fill it.
 
     The means of its cells are those of the sample.
@@ -314,10 +322,12 @@ def _grow(rows: Array, mass: Floats, sample_size: int, max_cells: int, rng: np.r
     m = sampling.draw_once(mass, sample_size, rng.random(sample_size), drawn, times)
     # A copy of the sample: its rows are looked at again and again, and take less of the cache. Shares, not numbers of
     # draws: the sum of so many of the largest squares would overflow.
-    some, shares = rows.take(drawn[:m], axis=0).astype(np.float64, copy=False), times[:m] / sample_size
+    indices = _indices_in_parts(rows, drawn[:m])
+    some = np.concatenate([part.take(index, axis=0) for part, index in zip(rows, indices, strict=True)])
+    shares = times[:m] / sample_size
     made = _Tree(
         np.empty(2 * m, np.uint64), np.empty(2 * m), np.empty(2 * m, np.uint64), np.empty(2 * m, np.int32),
-        np.empty(m, np.int32), np.empty((max_cells, rows.shape[1])),
+        np.empty(m, np.int32), np.empty((max_cells, some.shape[1])),
     )  # fmt: skip
     n_leaves, n_cells = tree.grow_tree(some, shares, np.arange(m), max_cells, *made)
     return made._replace(cell_of=made.cell_of[:n_leaves], means=made.means[:n_cells])

@@ -129,8 +129,8 @@ def frozen(array: Array) -> Array:
     return view
 
 
-# Longer constant arrays are not shared.
-MAX_SHARED = 1 << 17
+# Longer constant arrays are not shared. Leaves of plain points are shorter, for up to 20 clusters.
+MAX_SHARED = 1 << 18
 _shared: dict[float, Array] = {}
 
 

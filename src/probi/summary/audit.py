@@ -22,7 +22,7 @@ from probi.validation import frozen
 N_TYPICAL = 255
 
 # Nodes of a leaf from which its mean distances are estimated, at least.
-N_SURVEYED = 1 << 12
+N_SURVEYED = 1 << 10
 
 # Typical locations per leaf. With only one, a group far away hides nodes that are moderately far from the rest.
 N_LOCATIONS = 3

@@ -18,6 +18,8 @@ from probi.io.formats.base import Format, OpenOptions, Source, TableFile, TableW
 MAX_CLAIM, MAX_RATIO = 1 << 27, 250
 # Texts are checked in files of fewer bytes: in others they are not far from what they claim.
 SMALL = 1 << 20
+# Bytes per value from which a column of fixed-size binary is checked as lists are: missing values take as many in memory.
+WIDE = 64
 # Rows that tell what columns hold, and the bytes that they may take if all repeat the longest text.
 N_FIRST, MAX_FIRST = 1000, 1 << 29
 # Bytes of row groups that are read together.
@@ -51,21 +53,24 @@ class ParquetFile(TableFile):
         be that of all rows.
         """
         schema, path = self._file.schema, source.path
-        lists = [j for j in range(len(schema)) if schema.column(j).max_repetition_level]
-        texts = [j for j in range(len(schema)) if schema.column(j).physical_type == "BYTE_ARRAY"]
-        if path is None or not (lists or (texts and (source.size or 0) < SMALL)):
+        columns = [schema.column(j) for j in range(len(schema))]
+        lists = [j for j, column in enumerate(columns) if column.max_repetition_level]
+        texts = [j for j, column in enumerate(columns) if column.physical_type == "BYTE_ARRAY"]
+        widths = {j: column.length for j, column in enumerate(columns) if column.length > WIDE}
+        if path is None or not (lists or widths or (texts and (source.size or 0) < SMALL)):
             return N_FIRST
         with path.open("rb") as opened:
             claims = read_claims(opened, len(schema))
-        longest = 1
+        longest = max([1, *widths.values()])
         for number, group in enumerate(claims):
             of_texts = sum(group[j].uncompressed for j in texts)
-            claimed = sum(8 * group[j].n_values for j in lists) + of_texts
-            stored = sum(group[j].compressed for j in {*lists, *texts})
+            of_widths = sum(width * group[j].n_values for j, width in widths.items())
+            claimed = sum(8 * group[j].n_values for j in lists) + of_texts + of_widths
+            stored = sum(group[j].compressed for j in {*lists, *texts, *widths})
             longest = max(longest, of_texts)
             if claimed > max(MAX_CLAIM, MAX_RATIO * stored):
                 raise InputError(
-                    f"row group {number} claims {claimed / 1e9:,.1f} GB of lists or text in {stored:,} bytes. If it is "
+                    f"row group {number} claims {claimed / 1e9:,.1f} GB of lists, text or binary in {stored:,} bytes. If it is "
                     "right, write it with smaller row groups."
                 )
         return min(N_FIRST, max(1, MAX_FIRST // longest))

@@ -1,6 +1,7 @@
 """Expected distances, assignment and the objective against their definitions."""
 
 import math
+import tracemalloc
 
 import naive
 import numpy as np
@@ -338,6 +339,20 @@ def test_bits_do_not_depend_on_the_number_of_threads(dtype):
                 )
             )
     assert all(one == found[0] for one in found)
+
+
+@pytest.mark.parametrize("k", [3, 40])
+def test_the_cost_of_certain_nodes_takes_little_memory_and_has_the_same_bits(monkeypatch, k):
+    rng = np.random.default_rng(0)
+    nodes, centers = Nodes.from_points(rng.normal(size=(200_000, 2)), rng.exponential(size=200_000)), np.eye(k, 2)
+    at_once = expected_cost(nodes, centers)
+    monkeypatch.setattr(objective, "CERTAIN_AT_ONCE", 3_001)
+    tracemalloc.start()
+    in_parts = expected_cost(nodes, centers)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert in_parts == at_once
+    assert peak < 24 * len(nodes)  # labels and bounds of all nodes would take twice as much
 
 
 def test_several_pieces_give_what_one_gives():

@@ -38,6 +38,9 @@ MAX_SUMMED, SUMMED_AT_ONCE = 1 << 15, 1 << 18
 # Nodes that a thread compares with all centers at a time.
 ROWS_AT_ONCE = 512
 
+# Certain nodes whose cost is computed at a time: labels and bounds of all would take 50 bytes per node.
+CERTAIN_AT_ONCE = 1 << 18
+
 # Memberships computed at a time where only some of them are kept.
 MEMBERSHIPS_AT_ONCE = 1 << 20
 
@@ -147,7 +150,17 @@ def expected_cost(nodes: Nodes | ArrayLike, centers: ArrayLike) -> float:
     nodes = as_nodes(nodes)
     centers = check_centers(centers, nodes.n_features)
     check_mass(float(nodes.mass.sum()), nodes.magnitude)
-    return total_cost(nodes, Assignment.of(nodes, centers, exact=True).nearest)
+    return total_cost(nodes, _exact_nearest(nodes, centers))
+
+
+def _exact_nearest(nodes: Nodes, centers: Floats) -> Floats:
+    """Expected distance of each node to its nearest center, given that it is present."""
+    if not nodes.is_certain:  # statistics of parts would be forgotten, and computed again for the next centers
+        return Assignment.of(nodes, centers, exact=True).nearest
+    nearest = np.empty(len(nodes))
+    for start, stop in _parallel.ranges(len(nodes), CERTAIN_AT_ONCE):
+        nearest[start:stop] = Assignment.of(nodes[start:stop], centers, exact=True).nearest
+    return nearest
 
 
 def total_cost(nodes: Nodes, nearest: Floats) -> float:
@@ -163,7 +176,7 @@ def total_cost(nodes: Nodes, nearest: Floats) -> float:
 
 def excess(nodes: Nodes, centers: Floats) -> Floats:
     """Expected distance of each node to its nearest center beyond its own spread, given that it is present."""
-    return beyond_spread(nodes, Assignment.of(nodes, centers, exact=True).nearest)
+    return beyond_spread(nodes, _exact_nearest(nodes, centers))
 
 
 def beyond_spread(nodes: Nodes, nearest: Floats) -> Floats:

@@ -205,6 +205,14 @@ def test_ids_of_another_kind_in_the_next_file(tmp_path):
         read_nodes(f"{tmp_path}/*.parquet", layout="long")
 
 
+def test_bytes_are_ids_of_one_kind_however_they_are_stored(tmp_path):
+    for name, type in (("a", pa.binary()), ("b", pa.binary_view()), ("c", pa.large_binary())):
+        table = pa.table({"id": pa.array([name.encode()] * 2, type), "x": [1.0, 2.0]})
+        with pa.ipc.new_file(tmp_path / f"{name}.arrow", table.schema) as writer:
+            writer.write_table(table)
+    assert read_nodes(tmp_path, layout="long").ids.tolist() == [b"a", b"b", b"c"]
+
+
 @pytest.mark.parametrize("layout", ["long", "points", "nested"])
 @pytest.mark.parametrize("dictionary_first", [True, False])
 @pytest.mark.parametrize("rows", [3, 1000])

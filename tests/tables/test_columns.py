@@ -213,6 +213,8 @@ def test_columns_to_read():
         ({"x": F, "y": F}, None, {"id": "y", "features": ["x", "y"]}, "'y' was given two roles"),
         ({"x": F, "y": F}, None, {"id": ["y", "y"]}, "'y' was given two roles"),
         ({"id": L, "x": F}, "long", {}, "'id' holds list<item: double>, which cannot be an id"),
+        ({"id": pa.month_day_nano_interval(), "x": F}, "long", {}, "'id' holds month_day_nano_interval, which cannot"),
+        ({"id": pa.float16(), "x": F}, "long", {}, "'id' holds halffloat, which cannot be an id"),
         ({"x": F, "w": pa.date32()}, None, {"weight": "w"}, r"'w' holds date32\[day\], but the weight"),
         ({"id": N, "x": F, "p": L}, "long", {}, "'p' holds list<item: double>, but the probability"),
         ({"x": L, "p": F}, None, {}, "'p' holds double, but the probability must be lists of numbers"),

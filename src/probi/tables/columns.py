@@ -284,8 +284,9 @@ def _check_types(
     schema: pa.Schema, layout: str, ids: Sequence[str], probability: str | None, weight: str | None
 ) -> None:
     for name in ids:
-        if kind.is_nested(schema.field(name).type):
-            raise InputError(f"The column {name!r} holds {schema.field(name).type}, which cannot be an id.")
+        type = schema.field(name).type
+        if any(is_kind(type) for is_kind in NO_IDS):
+            raise InputError(f"The column {name!r} holds {type}, which cannot be an id. Convert it to text or numbers.")
     for role, column in (("probability", probability), ("weight", weight)):
         if column is None:
             continue
@@ -392,6 +393,11 @@ def is_text(type: pa.DataType) -> bool:
     return bool(kind.is_string(type) or kind.is_large_string(type) or kind.is_string_view(type))
 
 
+def is_binary(type: pa.DataType) -> bool:
+    """Whether a column holds bytes of any length."""
+    return bool(kind.is_binary(type) or kind.is_large_binary(type) or kind.is_binary_view(type))
+
+
 def may_be_number(type: pa.DataType) -> bool:
     """Whether a column can be read as numbers on request."""
     type = type.value_type if kind.is_dictionary(type) else type
@@ -403,9 +409,13 @@ def is_number(type: pa.DataType) -> bool:
     return bool(kind.is_integer(type) or kind.is_floating(type) or kind.is_decimal(type) or kind.is_boolean(type))
 
 
+# pyarrow cannot compare these, or cannot write them to files.
+NO_IDS = (kind.is_nested, kind.is_interval, kind.is_float16)
+
 # Ids of different kinds are different ids.
 KINDS_OF_IDS = {
     "text": is_text,
+    "bytes": is_binary,
     "whole numbers": kind.is_integer,
     "numbers": kind.is_floating,
     "dates": kind.is_date,

@@ -56,7 +56,7 @@ class ParquetFile(TableFile):
         columns = [schema.column(j) for j in range(len(schema))]
         lists = [j for j, column in enumerate(columns) if column.max_repetition_level]
         texts = [j for j, column in enumerate(columns) if column.physical_type == "BYTE_ARRAY"]
-        widths = {j: column.length for j, column in enumerate(columns) if column.length > WIDE}
+        widths: dict[int, int] = {j: column.length for j, column in enumerate(columns) if column.length > WIDE}
         if path is None or not (lists or widths or (texts and (source.size or 0) < SMALL)):
             return N_FIRST
         with path.open("rb") as opened:

@@ -18,7 +18,7 @@ from probi.io.formats.base import Format, OpenOptions, Source, TableFile, TableW
 MAX_CLAIM, MAX_RATIO = 1 << 27, 250
 # Texts are checked in files of fewer bytes: in others they are not far from what they claim.
 SMALL = 1 << 20
-# Bytes per value from which a column of fixed-size binary is checked as lists are: missing values take as many in memory.
+# Bytes per value from which a column of fixed-size binary is checked as lists are: missing values take as many.
 WIDE = 64
 # Rows that tell what columns hold, and the bytes that they may take if all repeat the longest text.
 N_FIRST, MAX_FIRST = 1000, 1 << 29
@@ -70,8 +70,8 @@ class ParquetFile(TableFile):
             longest = max(longest, of_texts)
             if claimed > max(MAX_CLAIM, MAX_RATIO * stored):
                 raise InputError(
-                    f"row group {number} claims {claimed / 1e9:,.1f} GB of lists, text or binary in {stored:,} bytes. If it is "
-                    "right, write it with smaller row groups."
+                    f"row group {number} claims {claimed / 1e9:,.1f} GB of lists, text or binary in {stored:,} bytes. "
+                    "If it is right, write it with smaller row groups."
                 )
         return min(N_FIRST, max(1, MAX_FIRST // longest))
 

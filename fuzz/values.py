@@ -254,8 +254,12 @@ def changed_table(table: pa.Table, rng: random.Random) -> pa.Table:
 
 
 def _as_type(column: Any, type: pa.DataType) -> Any:
+    # pyarrow ends the process where missing items of lists become maps or lists of a fixed size.
+    if pa.types.is_map(type):
+        return pa.nulls(len(column), type)
     try:
-        return column.cast(type, safe=False)
+        if not pa.types.is_nested(column.type):
+            return column.cast(type, safe=False)
     except pa.ArrowException:
         pass
     try:
@@ -265,6 +269,8 @@ def _as_type(column: Any, type: pa.DataType) -> Any:
 
 
 def _with_value(column: Any, at: int, rng: random.Random) -> Any:
+    if pa.types.is_map(column.type):
+        return column
     items = column.to_pylist()
     odd = [*FLOATS, *INTEGERS, *TEXTS, None, [], [None], [1.0], [[1.0]], [[1.0, 2.0], None]]
     for value in rng.sample(odd, len(odd)):

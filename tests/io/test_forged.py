@@ -197,7 +197,7 @@ def test_compressed_text_without_end(tmp_path, capsys):
     ids=["lists", "text", "missing"],
 )
 def test_columns_that_claim_more_than_their_bytes_hold(tmp_path, monkeypatch, values):
-    monkeypatch.setattr(parquet, "MAX_CLAIM", 100_000)
+    monkeypatch.setattr(claims, "MAX_CLAIM", 100_000)
     pq.write_table(pa.table({"x": values}), tmp_path / "x.parquet", data_page_size=1 << 40, compression="zstd")
     assert (tmp_path / "x.parquet").stat().st_size < 2_000
     with pytest.raises(InputError, match=r"x\.parquet: row group 0 claims 0\.0 GB of lists, text or binary in"):

@@ -214,6 +214,12 @@ def test_columns_to_read():
         ({"x": F, "y": F}, None, {"id": ["y", "y"]}, "'y' was given two roles"),
         ({"id": L, "x": F}, "long", {}, "'id' holds list<item: double>, which cannot be an id"),
         ({"id": pa.month_day_nano_interval(), "x": F}, "long", {}, "'id' holds month_day_nano_interval, which cannot"),
+        (
+            {"x": pa.list_(pa.list_(pa.float32(), 16_514_817))},
+            "nested",
+            {},
+            "'x' has points with 16,514,817 features, but at most 1,048,576",
+        ),
         ({"id": pa.float16(), "x": F}, "long", {}, "'id' holds halffloat, which cannot be an id"),
         ({"x": F, "w": pa.date32()}, None, {"weight": "w"}, r"'w' holds date32\[day\], but the weight"),
         ({"id": N, "x": F, "p": L}, "long", {}, "'p' holds list<item: double>, but the probability"),

@@ -30,6 +30,9 @@ MEMBER_NAMES = (
 # Prefix of the names that pandas gives to unnamed levels of an index; they are not reported as left out.
 UNNAMED_INDEX = "__index_level_"
 
+# Features of the points in one column, whose type claims any number of them: each gets a name, of some hundred bytes.
+MAX_FEATURES = 1 << 20
+
 # Names of integer columns that probably identify things; so do all names that end in _id or Id.
 GROUPING_NAMES = (
     "group", "object", "entity", "individual", "subject", "patient", "person", "user", "device", "sensor", "station",
@@ -361,6 +364,11 @@ def _features(
 def _n_features(field: pa.Field, first: Callable[[], pa.Table] | None) -> int:
     point = field.type.value_type
     if kind.is_fixed_size_list(point):
+        if point.list_size > MAX_FEATURES:
+            raise InputError(
+                f"The column {field.name!r} has points with {point.list_size:,} features, but at most {MAX_FEATURES:,} "
+                "are allowed in one column."
+            )
         return int(point.list_size)
     values = [] if first is None else first()[field.name].to_pylist()
     sizes = [len(points[0]) for points in values if points and points[0] is not None]

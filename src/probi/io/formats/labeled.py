@@ -20,12 +20,11 @@ from probi.errors import InputError, MissingExtraError
 from probi.inputs.dimensions import choose_roles, listed
 from probi.inputs.fields import BLOCK_BYTES, COS_LATITUDE, Block, Field
 from probi.io.formats.base import OpenOptions, Source, TableFile
+from probi.summary.claims import MAX_CLAIM, MAX_RATIO, exceeds
 from probi.tables.to_arrays import list_array, point_array
 
 # Columns beside those of the ids.
 COLUMNS = ("points", "probability", "weight")
-# Bytes that what is held at once may always take; more only at this ratio to the bytes of the file.
-MAX_CLAIM, MAX_RATIO = 1 << 27, 250
 # Bytes of blocks without a value that are always skipped at the beginning; more only at the same ratio.
 MAX_EMPTY = 1 << 31
 # Bytes of a feature's name, of the place of a block, and of a chunk while it is read.
@@ -171,7 +170,7 @@ def _check_claims(source: Source, claims: Iterable[tuple[str, int]]) -> None:
     Values that a file leaves out are filled in, so a small one may claim any size.
     """
     for what, claimed in claims:
-        if claimed > MAX_CLAIM and claimed > MAX_RATIO * (stored := source.size or 0):
+        if claimed > MAX_CLAIM and exceeds(claimed, stored := source.size or 0):
             raise InputError(
                 f"{what} claims {claimed / 1e9:,.1f} GB in {stored:,} bytes. If it is right, write all values, in "
                 "larger chunks or without compression."

@@ -4,7 +4,8 @@ from pathlib import Path
 
 from probi.errors import InputError
 from probi.io.formats.base import Format, OpenOptions, Source
-from probi.io.formats.labeled import MAX_CLAIM, LabeledFile
+from probi.io.formats.labeled import LabeledFile
+from probi.summary.claims import MAX_CLAIM
 
 # How a heap of HDF5 begins, which holds values of any length: signature and version.
 HEAP = b"GCOL\1\0\0\0"

@@ -13,9 +13,8 @@ import pyarrow as pa
 from probi._stores import StorePath
 from probi.errors import InputError
 from probi.io.formats.base import Format, OpenOptions, Source, TableFile, TableWriter, naming_errors
+from probi.summary.claims import exceeds
 
-# Bytes of lists and texts that a row group may always hold; more only at this ratio to its compressed bytes.
-MAX_CLAIM, MAX_RATIO = 1 << 27, 250
 # Texts are checked in files of fewer bytes: in others they are not far from what they claim.
 SMALL = 1 << 20
 # Bytes per value from which a column of fixed-size binary is checked as lists are: missing values take as many.
@@ -68,7 +67,7 @@ class ParquetFile(TableFile):
             claimed = sum(8 * group[j].n_values for j in lists) + of_texts + of_widths
             stored = sum(group[j].compressed for j in {*lists, *texts, *widths})
             longest = max(longest, of_texts)
-            if claimed > max(MAX_CLAIM, MAX_RATIO * stored):
+            if exceeds(claimed, stored):
                 raise InputError(
                     f"row group {number} claims {claimed / 1e9:,.1f} GB of lists, text or binary in {stored:,} bytes. "
                     "If it is right, write it with smaller row groups."

@@ -19,7 +19,7 @@ from probi.nodes import Nodes, as_nodes
 from probi.objective import TwoNearest, two_nearest
 from probi.solver.options import OnProgress, Progress, SolveOptions
 from probi.solver.result import Result, without_outliers
-from probi.solver.solve import Summarized, solve_quietly
+from probi.solver.solve import Summarized, solve_several
 from probi.validation import check_count, keyed, seed_of
 from probi.worlds import stability
 
@@ -208,10 +208,7 @@ def choose_k(
         source = as_nodes(source)
     seed = seed_of(random_state)
     progress = Progress(on_progress)
-    shared: dict[str, Any] = {}
-    results = [
-        solve_quietly(source, SolveOptions(k, n_init, random_state=seed, progress=progress, shared=shared)) for k in ks
-    ]
+    results = solve_several(source, [SolveOptions(k, n_init, random_state=seed, progress=progress) for k in ks])
     return compare(source, results, seed, n_worlds)
 
 

@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from probi import _notes
+from probi import _notes, _parallel
 from probi._notes import counted, rounded
-from probi._types import Array, Floats, Labels
+from probi._types import Floats, Integers, Labels, Mask
 from probi.errors import InputError
 from probi.medians import SPREAD_TOL, certified_medians
 from probi.nodes import Nodes, as_nodes
 from probi.objective import TwoNearest, two_nearest
 from probi.solver.options import OnProgress, Progress, SolveOptions
 from probi.solver.result import Result, without_outliers
-from probi.solver.solve import Summarized, solve_quietly
+from probi.solver.solve import Summarized, solve_several
 from probi.validation import check_count, keyed, seed_of
 from probi.worlds import stability
 
@@ -50,6 +50,9 @@ SEPARATED = 0.5
 
 # Squared distances from a line below this fraction of those from a center are rounding errors.
 ROUNDING = 1e-12
+
+# Pairs of clusters times nodes that are looked at together: arrays that stay in the processor's cache.
+AT_ONCE = 1 << 15
 
 # Possible worlds for the stability of each number of clusters.
 N_WORLDS = 10
@@ -205,10 +208,7 @@ def choose_k(
         source = as_nodes(source)
     seed = seed_of(random_state)
     progress = Progress(on_progress)
-    shared: dict[str, Any] = {}
-    results = [
-        solve_quietly(source, SolveOptions(k, n_init, random_state=seed, progress=progress, shared=shared)) for k in ks
-    ]
+    results = solve_several(source, [SolveOptions(k, n_init, random_state=seed, progress=progress) for k in ks])
     return compare(source, results, seed, n_worlds)
 
 
@@ -306,37 +306,41 @@ def overlap(nodes: Nodes, centers: Floats, nearest: TwoNearest) -> float:
     if k == 1:
         return math.nan
     clusters = _Clusters.of(nodes, np.asarray(centers, np.float64), nearest)
-    return max(clusters.overlap(i, j) for i, j in neighbors(clusters.centers))
+    return float(clusters.overlaps(neighbors(clusters.squared_gaps)).max())
 
 
-def neighbors(centers: Floats) -> list[tuple[int, int]]:
-    """Pairs of centers such that no third one is nearer to both than they are to each other.
+def squared_gaps(centers: Floats) -> Floats:
+    """Squared distances between centers."""
+    gaps = centers[:, None] - centers
+    return np.asarray(np.einsum("ijf,ijf->ij", gaps, gaps))
+
+
+def neighbors(squared: Floats) -> Integers:
+    """Pairs of centers such that no third one is nearer to both than they are to each other; by squared distances.
 
     Between two others, the nodes of a third cluster may lie.
     """
-    gaps = centers[:, None] - centers
-    squared = np.einsum("ijf,ijf->ij", gaps, gaps)
     is_pair = np.triu(np.ones(squared.shape, bool), 1)
     for third in squared:
         is_pair &= squared <= np.maximum(third[:, None], third)
-    return [(int(i), int(j)) for i, j in np.argwhere(is_pair)]
+    return np.argwhere(is_pair)
 
 
 class _Clusters(NamedTuple):
     """Nodes as one point each, in units in which no square overflows, with their clusters."""
 
-    points: Floats
     mass: Floats
     labels: Labels
-    centers: Floats
+    squared_gaps: Floats  # between centers
     squared_own: Floats  # squared distance of each node to its own center
+    own_products: Floats  # (n, k): products of the vectors from the own center to the node and to each center
     moved: Floats  # of each node: by this fraction of its distance the center would be farther without it
     per_node: Floats  # mass per node of each cluster
 
     @classmethod
     def of(cls, nodes: Nodes, centers: Floats, nearest: TwoNearest) -> _Clusters:
-        k = len(centers)
-        points = certified_medians(nodes, SPREAD_TOL)[0].astype(np.float64) - centers[0]
+        k, medians = len(centers), certified_medians(nodes, SPREAD_TOL)[0]
+        away = medians - centers[nearest.labels]
         centers = centers - centers[0]
         scale = np.abs(centers).max() or 1.0
         # A center is pulled by each node in proportion to 1 / distance.
@@ -348,52 +352,74 @@ class _Clusters(NamedTuple):
         sums = np.bincount(nearest.labels, relative, k)
         squares = np.bincount(nearest.labels, relative**2, k)
         per_node = np.divide(squares, sums, out=np.zeros(k), where=sums > 0.0)
-        points, centers = points / scale, centers / scale
-        away = points - centers[nearest.labels]
-        squared_own = np.einsum("nf,nf->n", away, away)
-        return cls(points, relative, nearest.labels, centers, squared_own, share / (1.0 - share), per_node)
+        away /= scale
+        centers /= scale
+        squared_own, own_products = np.einsum("nf,nf->n", away, away), np.empty((len(nodes), k))
+        for c in range(k):
+            of_c = nearest.labels == c
+            # Not by matmul, whose bits depend on the number of threads.
+            own_products[of_c] = np.einsum("nf,cf->nc", away[of_c], centers - centers[c])
+        moved = share / (1.0 - share)
+        gaps = squared_gaps(centers)
+        return cls(relative, nearest.labels, gaps, squared_own, own_products, moved, per_node)
 
-    def overlap(self, i: int, j: int) -> float:
-        """Overlap of two clusters."""
-        of_j = self.labels == j
-        position, squared_off = np.empty(len(self.points)), np.empty(len(self.points))
-        position[~of_j], squared_off[~of_j] = self._on_line(i, j, ~of_j)
-        position[of_j], squared_off[of_j] = self._on_line(j, i, of_j)
-        position[of_j] = 1.0 - position[of_j]
+    def overlaps(self, pairs: Integers) -> Floats:
+        """Overlap of each pair (p, 2) of clusters, of which the first has the smaller number."""
+        parts = _parallel.ranges(len(pairs), 1 + AT_ONCE // len(self.mass))
+        return np.concatenate([self._overlaps(pairs[start:stop]) for start, stop in parts])
+
+    def _overlaps(self, pairs: Integers) -> Floats:
+        """The same for all these pairs at once: calls for each of them took ten times as long as the arithmetic."""
+        first, second = pairs.T[..., None]
+        of_i, of_j = self.labels == first, self.labels == second  # arrays (p, n) from here on
+        position, squared_off, squared_length = self._on_lines(first, second, of_j)
         around_i, around_j, between = (np.abs(position - place) <= HALF_WIDTH for place in (0.0, 1.0, 0.5))
-        extra = EXTRA_NODES * max(self.per_node[i], self.per_node[j])
-        own = [around_i & (self.labels == i), around_j & of_j]
-        if extra == 0.0 or not own[0].any() or not own[1].any():
-            return 1.0
-        radius = max(_weighted_quantile(squared_off[at], self.mass[at], RADIUS) for at in own)
-        line = self.centers[j] - self.centers[i]
-        squared = squared_off + np.minimum(np.abs(position), np.abs(1.0 - position)) ** 2 * np.einsum(
-            "f,f->", line, line
-        )
-        is_here = (self.labels == i) | of_j | (squared <= FARTHER**2 * self.squared_own)
-        within = np.where((squared_off <= radius) & is_here, self.mass, 0.0)
-        at_i, at_j, middle = (float(within[at].sum()) for at in (around_i, around_j, between))
-        return float((middle + extra) / (min(at_i, at_j) + extra))
+        radius = self._radius(squared_off, np.stack([around_i & of_i, around_j & of_j])).max(axis=0)
+        squared = squared_off + np.minimum(np.abs(position), np.abs(1.0 - position)) ** 2 * squared_length
+        is_here = of_i | of_j | (squared <= FARTHER**2 * self.squared_own)
+        within = np.where((squared_off <= radius[:, None]) & is_here, self.mass, 0.0)
+        at_i, at_j, middle = ((within * at).sum(axis=1) for at in (around_i, around_j, between))
+        extra = EXTRA_NODES * self.per_node[pairs].max(axis=1)
+        counts = (extra > 0.0) & (radius < np.inf)
+        ones = np.ones(len(pairs))
+        return np.asarray(np.divide(middle + extra, np.minimum(at_i, at_j) + extra, out=ones, where=counts))
 
-    def _on_line(self, own: int, other: int, chosen: Array) -> tuple[Floats, Floats]:
-        """Positions of nodes on the line through two centers, from 0 to 1, and squared distances from it.
+    def _on_lines(self, first: Integers, second: Integers, of_j: Mask) -> tuple[Floats, Floats, Floats]:
+        """Positions of nodes on the lines through pairs of centers, from 0 to 1, and squared distances from them.
 
-        The own center is taken as it was without the node, for nodes of its cluster.
+        The own center is taken as it was without the node, for nodes of its cluster. Also the squared distances of the
+        centers themselves.
         """
-        away = self.points[chosen] - self.centers[own]
-        line = self.centers[other] - self.centers[own]
-        moved = np.where(self.labels[chosen] == own, self.moved[chosen], 0.0)
-        # Not by matmul, whose bits depend on the number of threads.
-        along, squared = np.einsum("nf,f->n", away, line), np.einsum("nf,nf->n", away, away)
-        length = np.einsum("f,f->", line, line) + 2.0 * moved * along + moved**2 * squared
+        products, squared = self._products(first, second)
+        along = np.where(of_j, self.own_products.T[first[:, 0]], products)
+        squared = np.where(of_j, self.squared_own, squared)
+        squared_length = self.squared_gaps[first, second]
+        moved = np.where(of_j | (self.labels == first), self.moved, 0.0)
+        length = squared_length + 2.0 * moved * along + moved**2 * squared
         along = (1.0 + moved) * (along + moved * squared)
-        position = np.divide(along, length, out=np.full(len(away), np.inf), where=length > 0.0)
-        squared *= (1.0 + moved) ** 2
+        squared = squared * (1.0 + moved) ** 2
+        # Of equal centers: no node is near them or between.
+        position = np.divide(along, length, out=np.full(along.shape, 2.0), where=length > 0.0)
         off = squared - np.where(length > 0.0, position, 0.0) * along
-        return position, np.where(off > ROUNDING * squared, off, 0.0)
+        position[of_j] = 1.0 - position[of_j]
+        return position, np.where(off > ROUNDING * squared, off, 0.0), squared_length
 
+    def _products(self, first: Integers, second: Integers) -> tuple[Floats, Floats]:
+        """Products of the vectors from the first center to each node and to the second; squared lengths of the former.
 
-def _weighted_quantile(values: Floats, mass: Floats, share: float) -> float:
-    order = np.argsort(values, kind="stable")
-    passed = np.cumsum(mass[order])
-    return float(values[order][np.searchsorted(passed, share * passed[-1])])
+        Computed from those of the vectors from the own center, whatever the number of features. That loses no digits
+        that matter: hardly any other center is nearer to the node than its own.
+        """
+        products, gaps = self.own_products.T, self.squared_gaps[:, self.labels]
+        i, j = first[:, 0], second[:, 0]
+        of_centers = 0.5 * (gaps[i] - gaps[j] + self.squared_gaps[i, j][:, None])
+        return products[j] - products[i] + of_centers, self.squared_own - 2.0 * products[i] + gaps[i]
+
+    def _radius(self, squared_off: Floats, chosen: Mask) -> Floats:
+        """Squared distance from each line that holds the share ``RADIUS`` of the mass of nodes chosen (2, p, n)."""
+        order = np.argsort(np.where(chosen, squared_off, np.inf), axis=2, kind="stable")
+        passed = np.cumsum(np.take_along_axis(chosen * self.mass, order, axis=2), axis=2)
+        at = (passed < RADIUS * passed[..., -1:]).sum(axis=2, keepdims=True)
+        last = np.take_along_axis(order, at, axis=2)[..., 0]
+        rows = np.arange(len(squared_off))
+        return np.where(chosen.any(axis=2), squared_off[rows, last], np.inf)

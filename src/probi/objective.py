@@ -88,7 +88,11 @@ def expected_distances(nodes: Nodes | ArrayLike, centers: ArrayLike) -> Floats:
            [5., 0.]])
     """
     nodes = as_nodes(nodes)
-    centers = check_centers(centers, nodes.n_features)
+    return _distances(nodes, check_centers(centers, nodes.n_features))
+
+
+def _distances(nodes: Nodes, centers: Floats) -> Floats:
+    """Expected distance of each node to each center, which were checked before."""
     out = np.empty((len(nodes), len(centers)))
     pieces = nodes.pieces()
     if nodes.points.size * len(centers) > _parallel.GRAIN:
@@ -310,7 +314,7 @@ class Assignment:
 
     def _compare_all(self, centers: Floats) -> int:
         """Compute all distances: for small problems, bounds take longer, and longer to compile."""
-        distances = expected_distances(self.nodes, centers)
+        distances = _distances(self.nodes, centers)
         rows = np.arange(len(distances))
         self.labels[:] = distances.argmin(axis=1)
         # Divided last: a division can equate numbers that differ in the last bit.

@@ -247,6 +247,14 @@ def storms(n_calm=7, n_stormy=3):
     return xr.DataArray(storm + rng.normal(size=(n_calm + n_stormy, 3, 4)), coords, ("number", *PLACES), "gust")
 
 
+def test_scenarios_are_those_of_choose_k():
+    members = ensemble(n_members=30)
+    result = members.probi.scenarios(3, random_state=0)
+    choice = probi.choose_k(Nodes.from_xarray(members, "number"), range(2, 5), n_worlds=0, random_state=0)
+    assert result.cost == choice.cost[1]
+    assert_array_equal(result.label, choice.results[1].labels)
+
+
 def test_scenarios_have_probabilities_centers_and_real_members():
     gusts = storms()
     result = gusts.probi.scenarios(2, random_state=0)

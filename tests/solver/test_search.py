@@ -17,6 +17,7 @@ from probi.solver.lloyd import Lloyd, one_round
 from probi.solver.options import silent
 from probi.solver.problem import Problem
 from probi.solver.search import Search, Searches, SmallSearch, seeds
+from probi.solver.several import SeveralSearch
 
 KINDS = pytest.mark.parametrize("kind", [Search, SmallSearch])
 
@@ -137,7 +138,7 @@ def test_of_many_sets_only_the_best_go_on(kind):
     assert (n_rounds[best] > 2).all()
 
 
-@KINDS
+@pytest.mark.parametrize("kind", [Search, SmallSearch, SeveralSearch])
 @pytest.mark.slow
 def test_seeds_are_the_best_of_draws_by_cost(kind):
     some = kind(Problem.of(Nodes.from_points(PLACES, WEIGHTS)))

@@ -10,7 +10,7 @@ import numpy as np
 
 from probi._kernels._compile import kernel, part
 from probi._kernels.geometry import squared_distance
-from probi._kernels.pull import COST, N_SCALARS, ON_POINT, RECIPROCAL, weiszfeld_factor
+from probi._kernels.pull import COST, N_SCALARS, ON_POINT, RECIPROCAL, move
 from probi._kernels.sampling import first_above
 
 # Rows in a tile, and candidates for swaps: four vector registers of float32.
@@ -236,21 +236,8 @@ def move_centers(sums, n_pieces, n_free, relaxation, going, centers, costs):
                 for f in range(total.shape[0]):
                     total[f] += sums[g * n_pieces + piece, c, f]
             cost += total[d + COST]
-            reciprocal, on_point, strength = total[d + RECIPROCAL], total[d + ON_POINT], 0.0
-            n_empty += reciprocal == 0.0 and on_point == 0.0
-            if reciprocal > 0.0:
-                # As lengths, in the units of space: squares of tiny masses would underflow.
-                for f in range(n_free):
-                    total[f] /= reciprocal
-                    strength += total[f] * total[f]
-                factor = 0.0
-                if strength > 0.0:
-                    # Off the realizations the step minimizes an upper bound and may be relaxed; on one it does not.
-                    factor = weiszfeld_factor(
-                        1.0, on_point / reciprocal, np.sqrt(strength), 1.0 if on_point > 0.0 else relaxation
-                    )
-                for f in range(n_free):
-                    centers[s, c, f] += factor * total[f]
+            n_empty += total[d + RECIPROCAL] == 0.0 and total[d + ON_POINT] == 0.0
+            move(centers[s, c], total, n_free, relaxation)
         costs[s] = cost
     return n_empty
 

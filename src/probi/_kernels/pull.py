@@ -68,6 +68,29 @@ def weiszfeld_factor(reciprocal, on_point, strength, relaxation):
 
 
 @part
+def move(center, total, n_free, relaxation):
+    """Move a center by one relaxed Weiszfeld step, in its first n_free features.
+
+    INOUT center (d,), total (d + 3,): pull and scalars as in ``add_pull``; the pull is divided
+    """
+    d = center.shape[0]
+    reciprocal, on_point, strength = total[d + RECIPROCAL], total[d + ON_POINT], 0.0
+    if reciprocal > 0.0:
+        # As lengths, in the units of space: squares of tiny masses would underflow.
+        for f in range(n_free):
+            total[f] /= reciprocal
+            strength += total[f] * total[f]
+        factor = 0.0
+        if strength > 0.0:
+            # Off the realizations the step minimizes an upper bound and may be relaxed; on one it does not.
+            factor = weiszfeld_factor(
+                1.0, on_point / reciprocal, np.sqrt(strength), 1.0 if on_point > 0.0 else relaxation
+            )
+        for f in range(n_free):
+            center[f] += factor * total[f]
+
+
+@part
 def dual_bound(shifted_cost, slope):
     """Lower bound of the smallest cost, from the unit vectors u from a point y towards the realizations.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +17,10 @@ from probi.solver.options import OnRound, silent
 from probi.solver.problem import Problem
 from probi.solver.seeding import partition
 
+# As shares of the cost: the error of the surrogate (Problem.lifted) when it compares two sets of centers, and the
+# smallest difference of two sets that count as different.
+SURROGATE_ERROR, SAME_TOL = 1e-2, 1e-4
+
 
 class Candidate(NamedTuple):
     """Centers that a start led to, after so many rounds; the cost is that before the last one."""
@@ -24,6 +30,24 @@ class Candidate(NamedTuple):
     centers: Floats
     n_rounds: int
     assignment: Assignment | None = None
+
+
+def by_cost(candidate: Candidate) -> tuple[float, int]:
+    """Sort key; of equal costs the first start wins."""
+    return candidate.cost, candidate.start
+
+
+def distinct(starts: Sequence[Candidate], tol: float) -> list[Candidate]:
+    """Starts by increasing cost, without those that cost the same as the one before: they led to the same centers."""
+    ordered = sorted(starts, key=by_cost)
+    pairs = itertools.pairwise(ordered)
+    return ordered[:1] + [start for before, start in pairs if start.cost - before.cost > tol * before.cost]
+
+
+def nearly_as_good(starts: Sequence[Candidate]) -> list[Candidate]:
+    """Starts that led to other centers than the best one, and may be better on the nodes themselves."""
+    lowest, *rest = distinct(starts, SAME_TOL)
+    return [start for start in rest if start.cost <= (1.0 + SURROGATE_ERROR) * lowest.cost]
 
 
 def refine(problem: Problem, centers: Floats, max_iter: int, tol: float, on_round: OnRound = silent) -> Candidate:

@@ -292,6 +292,14 @@ def draw(scores: Floats, uniforms: Floats) -> Integers:
     return np.asarray(np.minimum(drawn, np.searchsorted(total, total[-1])))
 
 
+def draw_each(scores: Floats, uniforms: Floats) -> Integers:
+    """Draw as :func:`draw` does from each row of scores (s, n), not all zero, by uniforms (s, j)."""
+    totals = np.cumsum(scores, axis=1)
+    ends = totals[:, -1:]
+    drawn = (totals[:, None] <= (uniforms * ends)[..., None]).sum(axis=2)
+    return np.asarray(np.minimum(drawn, (totals < ends).sum(axis=1)[:, None]))
+
+
 def draw_distinct(scores: Floats, size: int, uniform: float) -> tuple[Integers, Floats]:
     """Draw ``size`` distinct indices by their scores, and return them with the probability of each.
 

@@ -20,6 +20,7 @@ array([0, 0, ..., 1, 1], dtype=int32)
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -265,10 +266,12 @@ class _Run:
             self.result = solve(nodes, n_clusters, random_state=self.seed, **options)
         else:
             summary = Summary(n_clusters, random_state=self.seed)
-            for block, nodes in self.batches():
-                summary.update(nodes)
-                if not field.is_loaded:
-                    copy.add(block)
+            blocks = prefetched(field.blocks(), ahead=1)
+            if not field.is_loaded:  # a thread of its own writes: that may take as long as all computations
+                blocks = prefetched(copy.adding(blocks), ahead=1)
+            with closing(blocks):  # an error must not close the copy before its thread has ended
+                for block in blocks:
+                    summary.update(Nodes(*block.arrays))
             # A copy does not refer to the summary, which would stay in memory beside the results per node.
             self.result = replace(solve(summary, n_clusters, random_state=self.seed, **options))
 

@@ -258,6 +258,7 @@ class _Run:
         self.field, self.seed = field, seed_of(random_state)
         self._copy = copy
         self._in_memory: tuple[Block, Nodes] | None = None
+        self._full: Nodes | None = None
         self.result: Result
         if copy is None or field.n_bytes <= MAX_BYTES_IN_MEMORY:
             block = field.read_all()
@@ -271,7 +272,7 @@ class _Run:
                 blocks = prefetched(copy.adding(blocks), ahead=1)
             with closing(blocks):  # an error must not close the copy before its thread has ended
                 for block in blocks:
-                    summary.update(Nodes(*block.arrays))
+                    summary.update(self._nodes(block))
             # A copy does not refer to the summary, which would stay in memory beside the results per node.
             self.result = replace(solve(summary, n_clusters, random_state=self.seed, **options))
 
@@ -282,7 +283,20 @@ class _Run:
             return
         source = self._copy if self._copy is not None and self._copy.is_there else self.field
         for block in prefetched(source.blocks(), ahead=1):
-            yield block, Nodes(*block.arrays)
+            yield block, self._nodes(block)
+
+    def _nodes(self, block: Block) -> Nodes:
+        """Nodes of a block. Without missing values, only their points differ from those of others as many."""
+        points, probabilities, offsets, weights, _ = block.arrays
+        if probabilities is not None:
+            return Nodes(points, probabilities, offsets, weights)
+        like = self._full
+        if like is not None and len(like) == len(offsets) - 1:
+            nodes = like.with_points(points)
+        else:
+            nodes = Nodes(points, None, offsets)
+        self._full = nodes
+        return nodes if weights is None else nodes.with_weights(weights)
 
 
 class _NodeResults:

@@ -28,7 +28,7 @@ import numpy as np
 
 from probi import __version__
 from probi._notes import counted
-from probi._parallel import prefetched
+from probi._parallel import prefetched, release_freed_memory
 from probi._types import Array, Floats
 from probi.errors import InputError, MissingExtraError
 from probi.inputs.block_copy import BlockCopy
@@ -275,6 +275,8 @@ class _Run:
                     summary.update(self._nodes(block))
             # A copy does not refer to the summary, which would stay in memory beside the results per node.
             self.result = replace(solve(summary, n_clusters, random_state=self.seed, **options))
+            del summary
+            release_freed_memory()
 
     def batches(self) -> Iterator[tuple[Block, Nodes]]:
         """Blocks and their nodes; the next block is read ahead."""

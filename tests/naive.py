@@ -41,6 +41,11 @@ def variance(node):
     return math.fsum(p * math.dist(x, center) ** 2 for x, p in node) / total_probability(node)
 
 
+def squared_radius(node):
+    center = gravity_center(node)
+    return max(math.dist(x, center) ** 2 for x, _ in node)
+
+
 def spread_at(node, place):
     """Expected distance to a place, given that the node is there."""
     return expected_distance(node, place) / total_probability(node)

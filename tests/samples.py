@@ -14,7 +14,7 @@ from scipy.special import chdtri
 from probi import Nodes, SolverWarning, Summary, expected_cost, solve
 
 ARRAYS = ("points", "probabilities", "offsets", "weights", "ids", "total_probabilities")
-STATISTICS = ("mass", "gravity_centers", "variances")
+STATISTICS = ("mass", "gravity_centers", "variances", "_squared_radii")
 
 
 def three(dtype=np.float64):

@@ -86,6 +86,16 @@ def test_both_ways_have_the_same_bits(monkeypatch):
             assert_array_equal(memberships(nodes, centers), all_compared)
 
 
+@pytest.mark.parametrize("k", [2, 4, 20])  # few centers that may be nearest to a realization, and many
+def test_rounding_does_not_decide_between_equal_distances(k, monkeypatch):
+    rng = np.random.default_rng(k)
+    nodes = Nodes.from_dense(0.1 * rng.integers(0, 4, (200, 6, 3)))
+    centers = 0.1 * rng.integers(0, 4, (k, 3))
+    all_compared = memberships(nodes, centers)
+    monkeypatch.setattr(objective, "MAX_SMALL", 0)
+    assert_array_equal(memberships(nodes, centers), all_compared)
+
+
 @pytest.mark.usefixtures("way")
 def test_any_threads_and_any_batches_give_the_same_bits(monkeypatch):
     nodes, centers = hard(n=5000)

@@ -27,6 +27,7 @@ def test_statistics_match_the_definition(some, dtype, data):
     assert_allclose(built.mass, masses, rtol=1e-12)
     assert_allclose(built.gravity_centers, [naive.gravity_center(node) for node in stored], rtol=1e-12, atol=1e-12)
     assert_allclose(built.variances, [naive.variance(node) for node in stored], rtol=1e-12, atol=1e-12)
+    assert_allclose(built._squared_radii, [naive.squared_radius(node) for node in stored], rtol=1e-12, atol=1e-12)
 
 
 @given(nodes())

@@ -2,6 +2,7 @@
 
 import _thread
 import os
+import platform
 import queue
 import subprocess
 import sys
@@ -613,3 +614,20 @@ def test_scratch_memory_belongs_to_a_name_and_a_thread():
 def test_large_scratch_memory_is_not_kept():
     shape = (1 + _parallel.MAX_SCRATCH_BYTES // 8,)
     assert not np.shares_memory(_parallel.scratch("c", shape), _parallel.scratch("c", shape))
+
+
+# -- memory -----------------------------------------------------------------------------------------------------------
+
+
+def resident_megabytes():
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0]) / 1e3
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators keep what they want")
+def test_freed_memory_returns_to_the_system():
+    filled = [b"x" * 100_000 for _ in range(2000)]
+    filled = filled[-1:]  # whatever comes before it stays with the process
+    before = resident_megabytes()
+    _parallel.release_freed_memory()
+    assert resident_megabytes() < before - 150

@@ -136,16 +136,21 @@ class NodeLayout:
             return self.statistic("no variances", lambda: frozen(np.zeros(len(self))))  # type: ignore[no-any-return]
         return self._moments()[1]
 
-    def _moments(self) -> tuple[Array, Floats]:
+    @property
+    def _squared_radii(self) -> Floats:
+        """Largest squared distance of a realization of each node to its center of gravity."""
+        return self.variances if self.is_certain else self._moments()[2]
+
+    def _moments(self) -> tuple[Array, Floats, Floats]:
         return self.statistic("moments", self._compute_moments)  # type: ignore[no-any-return]
 
-    def _compute_moments(self) -> tuple[Array, Floats]:
-        gravity, variances = np.empty(self.shape), np.empty(len(self))
+    def _compute_moments(self) -> tuple[Array, Floats, Floats]:
+        gravity, variances, radii = np.empty(self.shape), np.empty(len(self)), np.empty(len(self))
         _parallel.run(
             pull.node_moments, self.pieces(), self.points, self.probabilities, self.offsets,
-            self.total_probabilities, gravity, variances,
+            self.total_probabilities, gravity, variances, radii,
         )  # fmt: skip
-        return frozen(gravity), frozen(variances)
+        return frozen(gravity), frozen(variances), frozen(radii)
 
     def statistic(self, name: str, compute: Callable[[], Any]) -> Any:
         """Return a cached array (or tuple of arrays) with one row per node, computed once, by one thread, on first use.

@@ -6,6 +6,7 @@ results.
 """
 
 import _thread
+import ctypes
 import math
 import mmap
 import os
@@ -343,6 +344,15 @@ def large_array(shape: tuple[int, ...], dtype: Any) -> Any:
         with suppress(OSError):
             pages.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(pages, np.uint8).view(dtype).reshape(shape)
+
+
+def release_freed_memory() -> None:
+    """Return freed memory to the system: the allocator of GNU keeps some of it for each thread that ever asked for any.
+
+    It takes a few milliseconds, and what is freed later is kept again.
+    """
+    with suppress(OSError, TypeError, AttributeError):  # other systems and allocators
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 class Lock:

@@ -444,13 +444,12 @@ def _all_memberships(nodes: Nodes, centers: Floats) -> Floats:
             return
         n = len(part.points)
         membership_kernels.memberships(
-            part.points, constant(1.0, n), np.arange(n + 1), part.probabilities, part.offsets,
-            part.total_probabilities, part.gravity_centers, part.variances, centers, columns, relative, slack,
-            out[start:stop], 0, stop - start,
+            part.points, constant(1.0, n), np.arange(n + 1), part.probabilities, part.offsets, part.gravity_centers,
+            part._squared_radii, centers, columns, relative, slack, out[start:stop], 0, stop - start,
         )  # fmt: skip
 
     if len(nodes):
-        nodes.variances  # noqa: B018 computed once, by all threads
+        nodes._squared_radii  # noqa: B018 computed once, by all threads
         _parallel.run(fill, nodes.pieces())
     return out
 

@@ -20,6 +20,7 @@ array([0, 0, ..., 1, 1], dtype=int32)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import closing
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -27,7 +28,7 @@ import numpy as np
 
 from probi import __version__
 from probi._notes import counted
-from probi._parallel import prefetched
+from probi._parallel import prefetched, release_freed_memory
 from probi._types import Array, Floats
 from probi.errors import InputError, MissingExtraError
 from probi.inputs.block_copy import BlockCopy
@@ -262,6 +263,7 @@ class _Run:
         self.field, self.seed = field, seed_of(random_state)
         self._copy = copy
         self._in_memory: tuple[Block, Nodes] | None = None
+        self._full: Nodes | None = None
         self.result: Result
         if copy is None or field.n_bytes <= MAX_BYTES_IN_MEMORY:
             block = field.read_all()
@@ -270,12 +272,16 @@ class _Run:
             self.result = solve_in_memory(nodes, n_clusters, random_state=self.seed, **options)
         else:
             summary = Summary(n_clusters, random_state=self.seed)
-            for block, nodes in self.batches():
-                summary.update(nodes)
-                if not field.is_loaded:
-                    copy.add(block)
+            blocks = prefetched(field.blocks(), ahead=1)
+            if not field.is_loaded:  # a thread of its own writes: that may take as long as all computations
+                blocks = prefetched(copy.adding(blocks), ahead=1)
+            with closing(blocks):  # an error must not close the copy before its thread has ended
+                for block in blocks:
+                    summary.update(self._nodes(block))
             # A copy does not refer to the summary, which would stay in memory beside the results per node.
             self.result = replace(solve(summary, n_clusters, random_state=self.seed, **options))
+            del summary
+            release_freed_memory()
 
     def batches(self) -> Iterator[tuple[Block, Nodes]]:
         """Blocks and their nodes; the next block is read ahead."""
@@ -284,7 +290,20 @@ class _Run:
             return
         source = self._copy if self._copy is not None and self._copy.is_there else self.field
         for block in prefetched(source.blocks(), ahead=1):
-            yield block, Nodes(*block.arrays)
+            yield block, self._nodes(block)
+
+    def _nodes(self, block: Block) -> Nodes:
+        """Nodes of a block. Without missing values, only their points differ from those of others as many."""
+        points, probabilities, offsets, weights, _ = block.arrays
+        if probabilities is not None:
+            return Nodes(points, probabilities, offsets, weights)
+        like = self._full
+        if like is not None and len(like) == len(offsets) - 1:
+            nodes = like.with_points(points)
+        else:
+            nodes = Nodes(points, None, offsets)
+        self._full = nodes
+        return nodes if weights is None else nodes.with_weights(weights)
 
 
 class _NodeResults:

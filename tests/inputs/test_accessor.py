@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import probi
-from probi import InputError, Nodes
+from probi import InputError, Nodes, validation
 from probi.inputs import block_copy, fields
 
 xr = pytest.importorskip("xarray")
@@ -108,12 +109,17 @@ def test_large_data_is_streamed_with_the_same_answers(chunks, monkeypatch):
 
 
 @pytest.fixture
-def boxes_read(monkeypatch, tmp_path):
-    """Slices of the blocks that are read from fields, all of which are large; temporary files are in tmp_path."""
+def streamed(monkeypatch, tmp_path):
+    """All fields are large, and read in small blocks; temporary files are in tmp_path."""
     monkeypatch.setattr(accessor, "MAX_BYTES_IN_MEMORY", 0)
     monkeypatch.setattr(fields, "BLOCK_BYTES", 500)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(block_copy, "IN_MEMORY", ())
+
+
+@pytest.fixture
+def boxes_read(streamed, monkeypatch):
+    """Slices of the blocks that are read from fields."""
     read, boxes = fields.Field.read, []
 
     def watched(self, slices):
@@ -164,6 +170,48 @@ def test_a_large_field_is_read_once_block_by_block(boxes_read, tmp_path, monkeyp
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=2 * copied.nbytes - 1))
     cluster_again()
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("streamed")
+def test_each_thread_does_one_thing(monkeypatch):
+    """So reading, copying and summarizing overlap."""
+    threads = {}
+
+    def watched(call):
+        def watching(*arguments):
+            threads.setdefault(call, set()).add(threading.get_ident())
+            return call(*arguments)
+
+        return watching
+
+    for owner, name in ((fields.Field, "read"), (block_copy.BlockCopy, "add"), (probi.Summary, "update")):
+        monkeypatch.setattr(owner, name, watched(getattr(owner, name)))
+    with_holes().chunk(latitude=1, longitude=4).probi.cluster(2, node=PLACES, random_state=0)
+    assert len(set.union(*threads.values())) == sum(map(len, threads.values())) == 3
+
+
+@pytest.mark.usefixtures("streamed")
+@pytest.mark.parametrize("weights", [None, "cos_latitude"])
+def test_blocks_with_and_without_missing_values_become_the_same_nodes(weights):
+    array = with_holes()
+    result = array.chunk(latitude=1, longitude=4).probi.cluster(2, node=PLACES, random_state=0, weights=weights)
+    nodes = Nodes.from_xarray(array, PLACES, weights=weights)
+    centers = result.t2m.transpose("cluster", "step").to_numpy()
+    there = ~np.isnan(result.label.to_numpy().reshape(-1))
+    distances = probi.expected_distances(nodes, centers).min(axis=1) / nodes.total_probabilities
+    assert_array_equal(result.distance.to_numpy().reshape(-1)[there], distances)
+    memberships = result.membership.to_numpy().reshape(-1, 2)[there]
+    assert_array_equal(memberships, probi.memberships(nodes, centers).astype(np.float32))
+    assert_allclose(result.mass.sum(), nodes.mass.sum())
+
+
+def test_blocks_of_one_size_share_their_probabilities(boxes_read, monkeypatch):
+    """They differ in their points alone, which take long to check already."""
+    made, equal = [], validation.equal_probabilities
+    monkeypatch.setattr(validation, "equal_probabilities", lambda *given: made.append(given) or equal(*given))
+    ensemble().chunk(latitude=1, longitude=4).probi.cluster(2, node=PLACES, random_state=0)
+    assert len(boxes_read) == 12
+    assert len(made) == 1
 
 
 def test_loaded_data_is_not_copied(boxes_read, monkeypatch):

@@ -7,11 +7,11 @@ from probi._kernels.geometry import squared_distance
 
 
 @kernel
-def node_moments(points, probabilities, offsets, totals, gravity, variances, start, stop):
-    """Center of gravity and variance of nodes start:stop.
+def node_moments(points, probabilities, offsets, totals, gravity, variances, radii, start, stop):
+    """Center of gravity, variance and radius of nodes start:stop.
 
     IN   points (n_realizations, d), probabilities (n_realizations,), offsets (n_nodes + 1,), totals (n_nodes,)
-    OUT  gravity (n_nodes, d), variances (n_nodes,): mean squared distance to it
+    OUT  gravity (n_nodes, d), variances (n_nodes,): mean squared distance to it, radii (n_nodes,): the largest one
     """
     d = points.shape[1]
     for node in range(start, stop):
@@ -27,10 +27,12 @@ def node_moments(points, probabilities, offsets, totals, gravity, variances, sta
                 center[f] += share * (np.float64(points[r, f]) - np.float64(points[base, f]))
         for f in range(d):
             center[f] += points[base, f]
-        variance = 0.0
+        variance = radius = 0.0
         for r in range(first, last):
-            variance += probabilities[r] / totals[node] * squared_distance(points, r, gravity, node)
-        variances[node] = variance
+            squared = squared_distance(points, r, gravity, node)
+            variance += probabilities[r] / totals[node] * squared
+            radius = max(radius, squared)
+        variances[node], radii[node] = variance, radius
 
 
 @part

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Self
@@ -62,6 +62,12 @@ class BlockCopy:
             self._file.flush()
         except OSError:
             self._close()
+
+    def adding(self, blocks: Iterable[Block]) -> Iterator[Block]:
+        """Yield blocks, each after it was added."""
+        for block in blocks:
+            self.add(block)
+            yield block
 
     def blocks(self) -> Iterator[Block]:
         """Read the blocks, in the order in which they were added."""

@@ -119,8 +119,8 @@ class Summary(Configured):
     Summary(10,000 nodes read, 1,600 kept, up to 2 clusters, coreset of 400, mass 10,000)
     >>> result = probi.solve(summary, n_clusters=2, random_state=0)
     >>> result.centers.round(1)
-    array([[1., 1.],
-           [9., 9.]])
+    array([[1. , 1. ],
+           [9. , 9.1]])
     """
 
     def __init__(

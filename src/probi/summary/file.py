@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import ArrayLike
 
 from probi._types import Array
 from probi.coreset.importance import SIZE_PER_CLUSTER
@@ -321,7 +322,7 @@ def _state(table: pa.Table, shared: dict[str, Any], entry: dict[str, Any]) -> St
         start += n_nodes
         if level == IN_AUDIT:
             # Up to format 2 sizes were masses.
-            sizes = _positive(entry["audit_sizes"], "sizes") if "audit_sizes" in entry else nodes.mass
+            sizes = _positive(entry.get("audit_sizes", nodes.mass), "sizes")
             keys = _positive(entry["audit_keys"], "keys")
             _require(bool((np.diff(keys) >= 0.0).all()), "the keys of the audit sample are not in order")
             audit = AuditSample(nodes, keys, sizes, limit)
@@ -334,6 +335,8 @@ def _state(table: pa.Table, shared: dict[str, Any], entry: dict[str, Any]) -> St
             _require(level <= MAX_LEVELS, f"there is no level {level}")
             streams[s].levels += [[] for _ in range(level + 1 - len(streams[s].levels))]
             streams[s].levels[level].append(nodes)
+    for stream in streams:
+        _check_levels(stream)
     n_audited = 0 if audit.nodes is None else len(audit.nodes)
     _require(n_audited == len(entry["audit_keys"]), "the audit sample does not have one key per node")
     _require(n_audited == len(audit.sizes) <= limit + 1, "the audit sample does not have one size per node")
@@ -392,6 +395,20 @@ def _stream(
     )  # fmt: skip
 
 
+def _check_levels(stream: Stream) -> None:
+    """Raise on more coresets of a level than its leaves have become: the next ones would have numbers below 0.
+
+    A block reads no more nodes, so its coresets have no numbers.
+    """
+    if stream.key.height > 0:
+        return
+    n_ever = stream.leaf_number - stream.seal.leaf
+    for level, coresets in enumerate(stream.levels):
+        n_ever += level == stream.seal.level and stream.seal.n_nodes > 0
+        _require(len(coresets) <= n_ever, f"{len(coresets)} coresets of level {level} are more than its leaves became")
+        n_ever //= stream.config.fan_in
+
+
 def _surroundings(values: dict[str, Any] | None) -> Surroundings | None:
     if values is None:
         return None
@@ -402,7 +419,7 @@ def _surroundings(values: dict[str, Any] | None) -> Surroundings | None:
     return Surroundings(frozen(location), values["mass"], values["distance"])
 
 
-def _positive(values: list[float], name: str) -> Array:
+def _positive(values: ArrayLike, name: str) -> Array:
     numbers = np.array(values, np.float64)
     valid = numbers.ndim == 1 and bool(((numbers > 0.0) & np.isfinite(numbers)).all())
     _require(valid, f"the {name} of the audit sample are not positive")

@@ -288,7 +288,8 @@ def _check_types(
 ) -> None:
     for name in ids:
         type = schema.field(name).type
-        if any(is_kind(type) for is_kind in NO_IDS):
+        values = type.value_type if kind.is_dictionary(type) else type
+        if any(is_kind(values) for is_kind in NO_IDS):
             raise InputError(f"The column {name!r} holds {type}, which cannot be an id. Convert it to text or numbers.")
     for role, column in (("probability", probability), ("weight", weight)):
         if column is None:

@@ -221,7 +221,7 @@ def test_columns_to_read():
             "'x' has points with 16,514,817 features, but at most 1,048,576",
         ),
         ({"id": pa.float16(), "x": F}, "long", {}, "'id' holds halffloat, which cannot be an id"),
-        ({"id": pa.dictionary(pa.int8(), pa.float16()), "x": F}, "long", {}, "'id' holds dictionary<values=halffloat, .*"),
+        ({"id": pa.dictionary(pa.int8(), pa.float16()), "x": F}, "long", {}, "'id' holds dictionary<values=halffloat"),
         ({"x": F, "w": pa.date32()}, None, {"weight": "w"}, r"'w' holds date32\[day\], but the weight"),
         ({"id": N, "x": F, "p": L}, "long", {}, "'p' holds list<item: double>, but the probability"),
         ({"x": L, "p": F}, None, {}, "'p' holds double, but the probability must be lists of numbers"),

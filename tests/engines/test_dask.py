@@ -509,7 +509,7 @@ def test_the_same_results_folder(client, tmp_path, capsys, monkeypatch):
     columns["x0"][4321] = float("nan")
     path = write(tmp_path / "x.parquet", columns, step=1000)
     monkeypatch.chdir(tmp_path)
-    settings = ("-k", "2,3", "--layout", "long", "--size", "40", "--n-init", 2, "--missing", "skip-node", "--json")
+    settings = ("-k", "2,3", "--layout", "long", "--size", "120", "--n-init", 2, "--missing", "skip-node", "--json")
     settings += ("--outliers", 0.02)
     here = probi_command(capsys, "cluster", path, *settings, "-o", tmp_path / "here")
     scheduler = client.scheduler.address

@@ -356,8 +356,8 @@ WHY = {
         below. Solving sees the coreset only. Memory grows with the number of levels.
     """,
     "k": """
-        A leaf has 1600 nodes a cluster (fewer for large k), and its tree is deeper by the logarithm of k: so the
-        time of a node hardly grows. The coreset has 200 nodes a cluster. From 32 clusters on, a round of the solver
+        A leaf has 8 to 64 times as many nodes as the coreset, and its tree is deeper by the logarithm of k: so the
+        time per node hardly grows. The coreset has 200 nodes per cluster. From 32 clusters on, a round of the solver
         compares a node with the centers around its own, and only the first and the last assignment with all: so solving
         grows about as k does. Memory grows with the leaf, once that outweighs the program.
     """,
@@ -384,12 +384,12 @@ def growth_page(folder: Path) -> str:
         "# Growth\n",
         words("""
             Generated nodes around 30 places, one axis at a time through 100,000 nodes, k = 20, 10
-            dimensions, 10 realizations a node and 2 threads; 1,000,000 nodes where clusters or threads vary,
-            because below a leaf (32,000 nodes for k = 20) nodes are only kept. Exponents are slopes of a straight
+            dimensions, 10 realizations per node and 2 threads; 1,000,000 nodes where clusters or threads vary,
+            because below a leaf (170,000 nodes for k = 20) nodes are only kept. Exponents are slopes of a straight
             line through the upper half of the points, both axes logarithmic.
         """),
     ]
-    names = {"n": "nodes", "k": "clusters", "d": "dimensions", "m": "realizations a node", "threads": "threads"}
+    names = {"n": "nodes", "k": "clusters", "d": "dimensions", "m": "realizations per node", "threads": "threads"}
     slopes = {}
     for axis, title in names.items():
         some = sorted((r for r in rows if r["axis"] == axis), key=lambda r: r[axis])

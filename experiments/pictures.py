@@ -113,7 +113,7 @@ def plot_distortion(rows: list[Row], path: Path) -> None:
             style = {"marker": "o", "markersize": 4, "color": COLORS[method], "label": LABELS[method]}
             panel.plot([size / some[0]["k"] for size in sizes], found, **style)
         title = f"{name}{' (stand-in)' if some[0]['stand_in'] else ''}"
-        panel.set(title=title, xlabel="nodes a cluster", ylabel="distortion − 1", xscale="log", yscale="log")
+        panel.set(title=title, xlabel="nodes per cluster", ylabel="distortion − 1", xscale="log", yscale="log")
     panels[0].legend(frameon=False, fontsize=8)
     save(figure, path)
 

@@ -18,7 +18,7 @@ from experiments.records import Records
 KEYS = ("data_set", "stand_in", "k", "method", "size", "seed")
 VALUES = ("distortion", "on_coreset", "on_all", "at_random")
 
-SIZES = (10, 20, 50, 100, 200, 500)  # nodes a cluster
+SIZES = (10, 20, 50, 100, 200, 500)  # nodes per cluster
 USUAL = 200
 N_USUAL = 20
 K = 20

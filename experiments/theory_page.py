@@ -117,7 +117,7 @@ def _steps(folder: Path) -> str:
         [
             "## What each step costs and buys\n",
             words(f"""
-                One reduce of Beijing's air (24 realizations a node, 6 dimensions), k = {theory.STEPS_K} and 200·k
+                One reduce of Beijing's air (24 realizations per node, 6 dimensions), k = {theory.STEPS_K} and 200·k
                 nodes for the presets, k = {theory.K} and ε = {theory.EPSILONS[0]} for the whole of Algorithm 1. The
                 first number is seconds (best of three), the second how good the step is.
             """),
@@ -197,7 +197,7 @@ def _growth(folder: Path) -> str:
             δ = 0.1, 5 dimensions, best of three) over that product without its constant:
         """),
     ]
-    for axis, title in (("n", "nodes"), ("m", "realizations a node"), ("k", "clusters")):
+    for axis, title in (("n", "nodes"), ("m", "realizations per node"), ("k", "clusters")):
         some = sorted((r for r in rows if r["axis"] == axis), key=lambda r: r[axis])
         if some:
             cells = [[f"{r[axis]:,}", number(r["seconds"]), number(1e9 * r["seconds"] / r["bound"])] for r in some]

@@ -94,8 +94,8 @@ def _claims(data: Any, n_bytes: int, is_stream: bool) -> Iterator[tuple[int, int
         for place in block_places(data, n_bytes):
             yield message_claims(data, place)[1:3]
         return
-    at = end = 0
-    while at <= end < n_bytes:
+    at, end = -1, 0
+    while at < end < n_bytes:  # a forged length may lead back
         at = end
         _, claimed, stored, end = message_claims(data, at)
         yield claimed, stored

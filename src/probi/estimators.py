@@ -22,8 +22,8 @@ from probi.objective import assign_inliers, expected_cost, expected_distances, m
 from probi.solver.on_nodes import refine
 from probi.solver.options import Progress, SolveOptions
 from probi.solver.problem import Problem
-from probi.solver.result import Result, make_result
-from probi.solver.solve import solve_quietly, warnings_about
+from probi.solver.result import Result, make_result, warnings_about
+from probi.solver.solve import solve_quietly
 from probi.solver.trimmed import trimmed_result
 from probi.summary import Summary
 from probi.validation import seed_of

@@ -17,7 +17,7 @@ from probi.cli.results import Results
 from probi.io.formats.base import find_sources, open_file
 from probi.io.options import MEANING, Options, like_run
 from probi.io.transform import Transform
-from probi.solver.solve import warnings_about
+from probi.solver.result import warnings_about
 from probi.tables.columns import Columns
 
 N = 3000

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from probi._notes import rounded
 from probi._types import Floats
 from probi.errors import InputError, SolverWarning
 from probi.nodes import Nodes, as_nodes
@@ -34,17 +33,12 @@ from probi.solver.on_nodes import Candidate, best_on_nodes, by_cost, distinct, n
 from probi.solver.options import OnProgress, OnRound, Progress, SolveOptions
 from probi.solver.problem import ALL_ZERO, Problem
 from probi.solver.realizations import NodeSwaps, are_near_medians
-from probi.solver.result import Evaluation, Result, make_result, without_outliers
+from probi.solver.result import Evaluation, Result, make_result, warnings_about, without_outliers
 from probi.solver.search import START_TOL, Search, Searches, is_small
 from probi.solver.seeding import seed_as_in_paper
 from probi.solver.several import is_for_several, search_several
 from probi.solver.trimmed import solve_trimmed
 from probi.validation import check_mass, generator
-
-# Error of a coreset, as a share of the cost: about CORESET_ERROR divided by the root of its nodes per cluster. With 200
-# of them that is 1 %; the largest error in all runs of docs/results was 0.7 %. The estimated cost and the cost of the
-# coreset contradict each other if they differ by more than CONTRADICTION standard errors.
-CORESET_ERROR, CONTRADICTION = 0.14, 4.0
 
 # Maximum number of starts that run side by side.
 MAX_STARTS_AT_ONCE = 16
@@ -199,33 +193,6 @@ def _warned(result: Result) -> Result:
     for message in warnings_about(result):
         warnings.warn(message, SolverWarning, stacklevel=3)
     return result
-
-
-def warnings_about(result: Result) -> list[str]:
-    """Messages about empty clusters and contradictory costs; the estimators warn in scikit-learn's class."""
-    messages, k = [], len(result.centers)
-    if result.n_distinct < k:
-        messages.append(
-            f"Only {result.n_distinct} of {k} clusters have a node. The nodes are equal, or differ by so little "
-            'compared to their spread that more centers gain nothing; or, with preset="paper", a center lost all of '
-            "its nodes."
-        )
-    if _is_contradictory(result):
-        messages.append(
-            f"The estimated cost, {result.cost:.6g} ± {rounded(result.standard_error):g}, and the cost of the coreset, "
-            f"{result.coreset_cost:.6g}, disagree: a few nodes may carry most of the cost. Compute the cost on all "
-            "the data with probi.expected_cost, or make a larger summary."
-        )
-    return messages
-
-
-def _is_contradictory(result: Result) -> bool:
-    """Whether the estimate of the cost and the coreset's own cost differ by more than their errors explain."""
-    if result.standard_error == 0.0:
-        return False
-    nodes_per_cluster = float(result.clusters.count.sum()) / len(result.centers)
-    error = math.hypot(result.standard_error, CORESET_ERROR / math.sqrt(nodes_per_cluster) * result.coreset_cost)
-    return abs(result.cost - result.coreset_cost) > CONTRADICTION * error
 
 
 def solve_quietly(source: Nodes | Summarized | ArrayLike, options: SolveOptions) -> Result:
